@@ -1,0 +1,328 @@
+//! Output buffers, recycled.
+//!
+//! Fresh pages cost as much as the work that fills them (docs/perf/buffers.md), so outputs from
+//! [`RECYCLE_FROM`] bytes on go back to a pool when the last array over them is dropped, and come
+//! out again for a later call. The pool holds a bounded number of bytes, only buffers that nothing
+//! refers to, and never waits for a lock: where it is busy, memory comes from and goes to the
+//! system. Every buffer is zeroed or was written before, so a slice of it is always initialised;
+//! callers write all of it, and the padding is cleared before it leaves.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+
+use arrow_buffer::{ArrowNativeType, Buffer};
+
+use crate::dispatch::{machine, settings};
+use crate::error::{Error, Result};
+
+/// Alignment of every output: a cache line, and what Arrow recommends.
+const ALIGN: usize = 64;
+
+/// Bytes from which an output is recycled. Smaller ones the allocator recycles itself.
+const RECYCLE_FROM: usize = 128 << 10;
+
+/// Bytes from which memory is mapped directly: the system hands it out zeroed, where
+/// `alloc_zeroed` with an alignment would clear it by hand.
+const MAP_FROM: usize = 1 << 20;
+
+/// Bytes from which huge pages are asked for: as NumPy does, and a quarter of the page faults'
+/// cost (docs/perf/buffers.md).
+const HUGE_FROM: usize = 4 << 20;
+
+/// Buffers that the pool keeps at most, whatever their size: a search through them stays short.
+const MOST_BUFFERS: usize = 64;
+
+/// What the pool holds and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Bytes that wait in the pool for a call.
+    pub held_bytes: usize,
+    /// Buffers that wait in the pool.
+    pub held_buffers: usize,
+    /// Bytes of outputs, of a size to be recycled, that arrays still use.
+    pub used_bytes: usize,
+    /// The most bytes that the pool may hold.
+    pub limit_bytes: usize,
+    /// Outputs that came out of the pool.
+    pub hits: u64,
+    /// Outputs of a size to be recycled that had to be allocated.
+    pub misses: u64,
+}
+
+/// What the pool holds and has done.
+///
+/// # Errors
+///
+/// [`Error::Setting`] for an environment variable that cannot be honoured here.
+pub fn pool_stats() -> Result<PoolStats> {
+    let (held_bytes, held_buffers) = match lock() {
+        Some(free) => (free.bytes, free.blocks.len()),
+        None => (0, 0),
+    };
+    Ok(PoolStats {
+        held_bytes,
+        held_buffers,
+        used_bytes: USED.load(Ordering::Relaxed),
+        limit_bytes: limit()?,
+        hits: HITS.load(Ordering::Relaxed),
+        misses: MISSES.load(Ordering::Relaxed),
+    })
+}
+
+/// Gives back to the system what waits in the pool; returns how many bytes that were.
+pub fn release_unused() -> usize {
+    let blocks = match lock() {
+        Some(mut free) => {
+            free.bytes = 0;
+            std::mem::take(&mut free.blocks)
+        }
+        None => Vec::new(),
+    };
+    blocks.iter().map(|block| block.capacity).sum()
+}
+
+static FREE: Mutex<Free> = Mutex::new(Free { blocks: Vec::new(), bytes: 0 });
+static USED: AtomicUsize = AtomicUsize::new(0);
+static HITS: AtomicU64 = AtomicU64::new(0);
+static MISSES: AtomicU64 = AtomicU64::new(0);
+
+/// The blocks that nothing refers to, oldest first.
+struct Free {
+    blocks: Vec<Block>,
+    bytes: usize,
+}
+
+/// The pool, or `None` while another thread has it: after a fork that thread may not exist.
+fn lock() -> Option<std::sync::MutexGuard<'static, Free>> {
+    for _ in 0..32 {
+        match FREE.try_lock() {
+            Ok(free) => return Some(free),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
+}
+
+fn limit() -> Result<usize> {
+    let default = (256 << 20).min(machine().memory / 16);
+    Ok(settings::settings()?.pool_bytes.unwrap_or(default))
+}
+
+/// Memory that is aligned, and zeroed when new.
+struct Block {
+    ptr: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a block owns its memory; nothing else refers to it.
+unsafe impl Send for Block {}
+// SAFETY: a shared block gives no access to its memory.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(capacity: usize) -> Option<Self> {
+        let ptr = if capacity >= MAP_FROM { map(capacity) } else { None };
+        let ptr = match ptr {
+            Some(ptr) => ptr,
+            None if capacity >= MAP_FROM && cfg!(unix) => return None,
+            // SAFETY: `capacity` is at least ALIGN (see `Output::new`), so the layout is not empty.
+            None => NonNull::new(unsafe { alloc_zeroed(Self::layout(capacity)?) })?,
+        };
+        Some(Self { ptr, capacity })
+    }
+
+    fn layout(capacity: usize) -> Option<Layout> {
+        Layout::from_size_align(capacity, ALIGN).ok()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.capacity >= MAP_FROM && unmap(self.ptr, self.capacity) {
+            return;
+        }
+        if let Some(layout) = Self::layout(self.capacity) {
+            // SAFETY: `new` allocated it with this layout, and a block is dropped once.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(unix)]
+fn map(capacity: usize) -> Option<NonNull<u8>> {
+    // SAFETY: an anonymous private mapping at a place of the system's choice touches nothing else.
+    let ptr = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            capacity,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANON,
+            -1,
+            0,
+        )
+    };
+    if ptr == libc::MAP_FAILED {
+        return None;
+    }
+    #[cfg(target_os = "linux")]
+    if capacity >= HUGE_FROM {
+        // SAFETY: the range was mapped just now. A refusal is harmless: pages stay small.
+        unsafe { libc::madvise(ptr, capacity, libc::MADV_HUGEPAGE) };
+    }
+    NonNull::new(ptr.cast())
+}
+
+#[cfg(unix)]
+fn unmap(ptr: NonNull<u8>, capacity: usize) -> bool {
+    // SAFETY: `map` made exactly this range, and nothing refers to it any more.
+    unsafe { libc::munmap(ptr.as_ptr().cast(), capacity) == 0 }
+}
+
+#[cfg(not(unix))]
+fn map(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+#[cfg(not(unix))]
+fn unmap(_: NonNull<u8>, _: usize) -> bool {
+    false
+}
+
+/// A block that goes back to the pool when its last array is dropped.
+struct Recycled(Option<Block>);
+
+impl Drop for Recycled {
+    fn drop(&mut self) {
+        let Some(block) = self.0.take() else { return };
+        if block.capacity < RECYCLE_FROM {
+            return;
+        }
+        USED.fetch_sub(block.capacity, Ordering::Relaxed);
+        let Ok(limit) = limit() else { return };
+        if block.capacity > limit {
+            return;
+        }
+        // What is evicted is given to the system after the lock is free again.
+        let mut evicted = Vec::new();
+        if let Some(mut free) = lock() {
+            free.bytes += block.capacity;
+            free.blocks.push(block);
+            while free.bytes > limit || free.blocks.len() > MOST_BUFFERS {
+                let oldest = free.blocks.remove(0);
+                free.bytes -= oldest.capacity;
+                evicted.push(oldest);
+            }
+        }
+    }
+}
+
+/// A slice to write a result to, which becomes an Arrow buffer without a copy.
+pub(crate) struct Output<T> {
+    block: Recycled,
+    ptr: NonNull<u8>,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+// SAFETY: an output owns its block alone, as a `Vec<T>` would.
+unsafe impl<T: Send> Send for Output<T> {}
+// SAFETY: as a `Vec<T>`: a shared output gives shared slices only.
+unsafe impl<T: Sync> Sync for Output<T> {}
+
+impl<T: ArrowNativeType> Output<T> {
+    /// Room for `len` elements. The contents are any initialised values: write all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] if the system has none.
+    pub(crate) fn new(function: &'static str, len: usize) -> Result<Self> {
+        let bytes = len
+            .checked_mul(std::mem::size_of::<T>())
+            .and_then(|bytes| bytes.checked_next_multiple_of(ALIGN))
+            .ok_or(Error::OutOfMemory { function, bytes: usize::MAX })?
+            .max(ALIGN);
+        let block = match take(bytes) {
+            Some(block) => block,
+            None => Block::new(rounded(bytes)).ok_or(Error::OutOfMemory { function, bytes })?,
+        };
+        if block.capacity >= RECYCLE_FROM {
+            USED.fetch_add(block.capacity, Ordering::Relaxed);
+        }
+        let ptr = block.ptr;
+        Ok(Self { block: Recycled(Some(block)), ptr, len, element: PhantomData })
+    }
+
+    /// The elements as bytes up to the padded end that leaves with the buffer.
+    fn padded_bytes(&self) -> (usize, usize) {
+        let bytes = self.len * std::mem::size_of::<T>();
+        (bytes, bytes.next_multiple_of(ALIGN))
+    }
+
+    /// The finished buffer, its padding cleared.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        let (bytes, padded) = self.padded_bytes();
+        // SAFETY: the block holds `padded` bytes or more (`new` rounded up to ALIGN), is alive as
+        // long as its owner, and is written by nobody once the output is gone.
+        unsafe {
+            std::ptr::write_bytes(self.ptr.as_ptr().add(bytes), 0, padded - bytes);
+            Buffer::from_custom_allocation(self.ptr, bytes, Arc::new(self.block))
+        }
+    }
+}
+
+impl<T> std::ops::Deref for Output<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: see `deref_mut`.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T> std::ops::DerefMut for Output<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: the block holds `len` elements, aligned to 64, owned by this output alone.
+        // Its bytes are zeroed or were written before, and `new` takes only native number types,
+        // for which any bytes are a value.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast(), self.len) }
+    }
+}
+
+/// Large capacities are rounded, so that a buffer fits calls of about its size.
+fn rounded(bytes: usize) -> usize {
+    let step = if bytes >= HUGE_FROM {
+        2 << 20
+    } else if bytes >= RECYCLE_FROM {
+        64 << 10
+    } else {
+        1
+    };
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+}
+
+/// The best fitting block of the pool: the smallest that is large enough, and not twice as large.
+fn take(bytes: usize) -> Option<Block> {
+    if bytes < RECYCLE_FROM {
+        return None;
+    }
+    let found = lock().and_then(|mut free| {
+        let (at, _) = free
+            .blocks
+            .iter()
+            .enumerate()
+            .filter(|(_, block)| block.capacity >= bytes && block.capacity / 2 <= bytes)
+            .min_by_key(|(_, block)| block.capacity)?;
+        let block = free.blocks.remove(at);
+        free.bytes -= block.capacity;
+        Some(block)
+    });
+    let counter = if found.is_some() { &HITS } else { &MISSES };
+    counter.fetch_add(1, Ordering::Relaxed);
+    found
+}

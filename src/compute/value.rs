@@ -1,0 +1,87 @@
+//! What goes into and comes out of a function that is called by name.
+
+use arrow_array::{Array, ArrayRef, Datum};
+
+use crate::error::Result;
+use crate::matrix::Matrix;
+
+/// An argument or a result.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A plain number, which takes the type of what it is combined with.
+    Number(f64),
+    /// An array of one element that stands for one value.
+    Scalar(ArrayRef),
+    /// A 1-D array of numbers.
+    Vector(ArrayRef),
+    /// A matrix.
+    Matrix(Matrix),
+}
+
+impl Value {
+    /// What an Arrow array or scalar is: a scalar, a vector if it holds numbers, else a matrix.
+    ///
+    /// # Errors
+    ///
+    /// As [`Matrix::try_from`].
+    pub fn from_datum(datum: &dyn Datum) -> Result<Self> {
+        let (array, is_scalar) = datum.get();
+        let array_ref = || arrow_array::make_array(array.to_data());
+        if is_scalar {
+            return Ok(Self::Scalar(array_ref()));
+        }
+        let matrix = Matrix::try_from(array)?;
+        Ok(if matrix.is_vector() { Self::Vector(array_ref()) } else { Self::Matrix(matrix) })
+    }
+
+    /// The array of a scalar or vector.
+    pub fn as_array(&self) -> Option<&ArrayRef> {
+        match self {
+            Self::Scalar(array) | Self::Vector(array) => Some(array),
+            Self::Number(_) | Self::Matrix(_) => None,
+        }
+    }
+
+    /// The matrix.
+    pub fn as_matrix(&self) -> Option<&Matrix> {
+        match self {
+            Self::Matrix(matrix) => Some(matrix),
+            _ => None,
+        }
+    }
+
+    /// What it is, for an error.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Number(number) => format!("the number {number}"),
+            Self::Scalar(one) => format!("a scalar of {}", one.data_type()),
+            Self::Vector(array) => format!("a vector of {} {}", array.len(), array.data_type()),
+            Self::Matrix(matrix) => format!(
+                "a matrix of {} x {} {}",
+                matrix.rows(),
+                matrix.width(),
+                matrix.element_type()
+            ),
+        }
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<Matrix> for Value {
+    fn from(matrix: Matrix) -> Self {
+        Self::Matrix(matrix)
+    }
+}
+
+impl TryFrom<&ArrayRef> for Value {
+    type Error = crate::Error;
+
+    fn try_from(array: &ArrayRef) -> Result<Self> {
+        Self::from_datum(&array.as_ref())
+    }
+}

@@ -1,0 +1,24 @@
+//! How a call runs: which instruction set or vendor library, how many threads, in what pieces,
+//! through which stores. It changes speed, never the answer.
+//!
+//! [`machine`] is read once; [`plan`] is a pure function of the work and the machine; [`run`]
+//! carries a plan out and is the only file that names rayon; [`simd`] runs a body at an
+//! instruction set; [`vdsp`] wraps Accelerate; [`settings`] is the only file that reads the
+//! environment.
+
+pub mod machine;
+pub mod plan;
+pub(crate) mod run;
+pub mod settings;
+pub(crate) mod simd;
+#[cfg(any(target_os = "macos", test))]
+pub(crate) mod vdsp;
+#[cfg(all(test, not(target_os = "macos")))]
+pub(crate) mod vdsp_double;
+pub(crate) mod vendor;
+
+pub use machine::{Machine, machine};
+pub use plan::{Backend, Family, Plan, Store, Work, plan};
+pub use run::{set_interrupt_check, threads_started};
+pub use settings::{Settings, num_threads, set_num_threads, with_settings};
+pub use simd::Level;

@@ -1,0 +1,262 @@
+//! Runs a body at an instruction set, and stores past the cache.
+//!
+//! A `pulp` token proves that the CPU has the instructions; `vectorize` compiles the body for
+//! them. A new level is one variant, one token and one `impl Simd`.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::str::FromStr;
+
+use pulp::NullaryFnOnce;
+
+use crate::kernel::{Body, LANES, Portable, Simd};
+
+/// An instruction set that kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// What every CPU of the target has: SSE2 on x86-64, NEON on aarch64.
+    Portable,
+    /// AVX2 (x86-64-v3).
+    Avx2,
+    /// AVX-512 (x86-64-v4).
+    Avx512,
+    /// NEON with explicit vectors.
+    Neon,
+}
+
+impl Level {
+    /// Every level, slowest first.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Neon, Self::Avx2, Self::Avx512];
+
+    /// Whether this CPU runs it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => pulp::x86::V3::is_available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => pulp::x86::V4::is_available(),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => pulp::aarch64::Neon::is_available(),
+            #[allow(unreachable_patterns)]
+            _ => false,
+        }
+    }
+
+    /// The levels this CPU runs, slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|level| level.is_available())
+    }
+
+    /// The fastest level this CPU runs.
+    pub fn best() -> Self {
+        Self::available().last().unwrap_or(Self::Portable)
+    }
+
+    /// Whether [`stream`] has stores that bypass the cache at this level.
+    pub fn has_streaming_stores(self) -> bool {
+        matches!(self, Self::Avx2 | Self::Avx512)
+    }
+
+    /// Runs `body` compiled for this level; a level the CPU lacks runs as portable.
+    pub(crate) fn run<B: Body>(self, body: B) -> B::Out {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => {
+                if let Some(token) = pulp::x86::V3::try_new() {
+                    return token.vectorize(At(body, token));
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                if let Some(token) = pulp::x86::V4::try_new() {
+                    return token.vectorize(At(body, token));
+                }
+            }
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => {
+                if let Some(token) = pulp::aarch64::Neon::try_new() {
+                    return token.vectorize(At(body, token));
+                }
+            }
+            _ => {}
+        }
+        body.run(Portable)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        })
+    }
+}
+
+impl FromStr for Level {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|level| level.to_string() == name).ok_or(())
+    }
+}
+
+/// A body with the token it will be compiled for.
+struct At<B, S>(B, S);
+
+impl<B: Body, S: Simd> NullaryFnOnce for At<B, S> {
+    type Output = B::Out;
+
+    #[inline(always)]
+    fn call(self) -> B::Out {
+        self.0.run(self.1)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__m256d, __m512d};
+
+    use pulp::x86::{V3, V4};
+
+    use super::{LANES, Simd};
+
+    impl Simd for V3 {
+        type V = [__m256d; 2];
+
+        #[inline(always)]
+        fn splat(self, x: f64) -> Self::V {
+            [self.avx._mm256_set1_pd(x); 2]
+        }
+        #[inline(always)]
+        fn load(self, x: &[f64; LANES]) -> Self::V {
+            pulp::cast(*x)
+        }
+        #[inline(always)]
+        fn widen(self, x: &[f32; LANES]) -> Self::V {
+            let halves: [[f32; 4]; 2] = pulp::cast(*x);
+            halves.map(|half| self.avx._mm256_cvtps_pd(pulp::cast(half)))
+        }
+        #[inline(always)]
+        fn add(self, a: Self::V, b: Self::V) -> Self::V {
+            [self.avx._mm256_add_pd(a[0], b[0]), self.avx._mm256_add_pd(a[1], b[1])]
+        }
+        #[inline(always)]
+        fn store(self, v: Self::V) -> [f64; LANES] {
+            pulp::cast(v)
+        }
+    }
+
+    impl Simd for V4 {
+        type V = __m512d;
+
+        #[inline(always)]
+        fn splat(self, x: f64) -> Self::V {
+            self.avx512f._mm512_set1_pd(x)
+        }
+        #[inline(always)]
+        fn load(self, x: &[f64; LANES]) -> Self::V {
+            pulp::cast(*x)
+        }
+        #[inline(always)]
+        fn widen(self, x: &[f32; LANES]) -> Self::V {
+            self.avx512f._mm512_cvtps_pd(pulp::cast(*x))
+        }
+        #[inline(always)]
+        fn add(self, a: Self::V, b: Self::V) -> Self::V {
+            self.avx512f._mm512_add_pd(a, b)
+        }
+        #[inline(always)]
+        fn store(self, v: Self::V) -> [f64; LANES] {
+            pulp::cast(v)
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::float64x2_t;
+
+    use pulp::aarch64::Neon;
+
+    use super::{LANES, Simd};
+
+    impl Simd for Neon {
+        type V = [float64x2_t; 4];
+
+        #[inline(always)]
+        fn splat(self, x: f64) -> Self::V {
+            pulp::cast([x; LANES])
+        }
+        #[inline(always)]
+        fn load(self, x: &[f64; LANES]) -> Self::V {
+            pulp::cast(*x)
+        }
+        #[inline(always)]
+        fn widen(self, x: &[f32; LANES]) -> Self::V {
+            let pairs: [[f32; 2]; 4] = pulp::cast(*x);
+            pairs.map(|pair| self.neon.vcvt_f64_f32(pulp::cast(pair)))
+        }
+        #[inline(always)]
+        fn add(self, a: Self::V, b: Self::V) -> Self::V {
+            std::array::from_fn(|i| self.neon.vaddq_f64(a[i], b[i]))
+        }
+        #[inline(always)]
+        fn store(self, v: Self::V) -> [f64; LANES] {
+            pulp::cast(v)
+        }
+    }
+}
+
+/// Copies `from` to `to` with stores that do not pull the destination into the cache, where the
+/// target has them; else as `copy_from_slice`. Call [`stream_fence`] once after the last.
+///
+/// Measured in docs/perf/stores.md: 1.5 to 2 times as fast once the output exceeds the cache,
+/// half as fast while it fits.
+#[inline]
+pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T]) {
+    assert_eq!(to.len(), from.len(), "stream: both sides have one length");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+
+        let bytes = std::mem::size_of_val(from);
+        let dst = to.as_mut_ptr().cast::<u8>();
+        let src = from.as_ptr().cast::<u8>();
+        let head = dst.align_offset(64).min(bytes);
+        let lines = (bytes - head) / 64;
+        // SAFETY: `to` and `from` are `bytes` long (asserted) and do not overlap (`to` is unique);
+        // head + 64 * lines <= bytes. `dst + head` is aligned to 64 as `stream` needs, loads are
+        // unaligned. SSE2 is part of x86-64.
+        unsafe {
+            std::ptr::copy_nonoverlapping(src, dst, head);
+            for line in 0..lines {
+                let at = head + 64 * line;
+                for part in 0..4 {
+                    let from = src.add(at + 16 * part).cast::<__m128i>();
+                    let to = dst.add(at + 16 * part).cast::<__m128i>();
+                    _mm_stream_si128(to, _mm_loadu_si128(from));
+                }
+            }
+            let done = head + 64 * lines;
+            std::ptr::copy_nonoverlapping(src.add(done), dst.add(done), bytes - done);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
+}
+
+/// Makes earlier [`stream`] stores of this thread visible before later ones.
+#[inline]
+pub(crate) fn stream_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2 is part of x86-64.
+    #[allow(unused_unsafe)]
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}

@@ -1,0 +1,324 @@
+//! Accelerate's vDSP as safe functions on slices.
+//!
+//! Elementwise functions are one IEEE operation per element and agree with our kernels to the
+//! bit; they are the default on macOS. Reductions add in an order of Apple's own and run only
+//! when asked for (`RAPTORS_BACKEND=vdsp-reductions`).
+//!
+//! Off macOS this file is compiled for tests, against a double with the documented signatures
+//! that counts its calls, so that selection and argument order are tested everywhere. Note the
+//! order of `vsub` and `vdiv`: they take the subtrahend, the divisor, first.
+
+#![allow(unsafe_code)]
+#![cfg_attr(not(target_os = "macos"), allow(dead_code))]
+
+#[cfg(target_os = "macos")]
+use accelerate_src as _;
+
+use super::vendor::{Operation, Vendor};
+use crate::kernel::Element;
+
+type Stride = isize;
+type Length = usize;
+
+/// The vDSP functions of one element type.
+pub(crate) trait Vdsp: Element {
+    /// `out = x + y`
+    fn vadd(x: &[Self], y: &[Self], out: &mut [Self]);
+    /// `out = x - y`
+    fn vsub(x: &[Self], y: &[Self], out: &mut [Self]);
+    /// `out = x * y`
+    fn vmul(x: &[Self], y: &[Self], out: &mut [Self]);
+    /// `out = x / y`
+    fn vdiv(x: &[Self], y: &[Self], out: &mut [Self]);
+    /// `out = x + y`
+    fn vsadd(x: &[Self], y: Self, out: &mut [Self]);
+    /// `out = x * y`
+    fn vsmul(x: &[Self], y: Self, out: &mut [Self]);
+    /// `out = x / y`
+    fn vsdiv(x: &[Self], y: Self, out: &mut [Self]);
+    /// The sum of `x`.
+    fn sve(x: &[Self]) -> Self;
+    /// The mean of `x`.
+    fn meanv(x: &[Self]) -> Self;
+    /// The sum of the products of `x` and `y`.
+    fn dotpr(x: &[Self], y: &[Self]) -> Self;
+}
+
+/// A function of `x`, `y` and `out`, written as the C functions are: pointers and strides.
+macro_rules! vectors {
+    ($c:path, $first:expr, $second:expr, $out:expr) => {{
+        let (first, second, out) = ($first, $second, $out);
+        assert!(first.len() == out.len() && second.len() == out.len(), "vdsp: one length");
+        // SAFETY: all three are `out.len()` long (asserted), read and written with stride 1.
+        unsafe { $c(first.as_ptr(), 1, second.as_ptr(), 1, out.as_mut_ptr(), 1, out.len()) }
+    }};
+}
+
+macro_rules! with_scalar {
+    ($c:path, $x:expr, $scalar:expr, $out:expr) => {{
+        let (x, scalar, out) = ($x, $scalar, $out);
+        assert!(x.len() == out.len(), "vdsp: one length");
+        // SAFETY: both are `out.len()` long (asserted), with stride 1; `scalar` outlives the call.
+        unsafe { $c(x.as_ptr(), 1, &raw const scalar, out.as_mut_ptr(), 1, out.len()) }
+    }};
+}
+
+macro_rules! reduction {
+    ($c:path, $t:ty, $x:expr) => {{
+        let (x, mut out) = ($x, <$t>::default());
+        // SAFETY: `x` is `x.len()` long, with stride 1; `out` holds one element.
+        unsafe { $c(x.as_ptr(), 1, &raw mut out, x.len()) };
+        out
+    }};
+}
+
+macro_rules! vdsp {
+    ($t:ty, $vadd:ident $vsub:ident $vmul:ident $vdiv:ident $vsadd:ident $vsmul:ident $vsdiv:ident
+     $sve:ident $meanv:ident $dotpr:ident) => {
+        impl Vdsp for $t {
+            fn vadd(x: &[Self], y: &[Self], out: &mut [Self]) {
+                vectors!(c::$vadd, x, y, out)
+            }
+            fn vsub(x: &[Self], y: &[Self], out: &mut [Self]) {
+                vectors!(c::$vsub, y, x, out)
+            }
+            fn vmul(x: &[Self], y: &[Self], out: &mut [Self]) {
+                vectors!(c::$vmul, x, y, out)
+            }
+            fn vdiv(x: &[Self], y: &[Self], out: &mut [Self]) {
+                vectors!(c::$vdiv, y, x, out)
+            }
+            fn vsadd(x: &[Self], y: Self, out: &mut [Self]) {
+                with_scalar!(c::$vsadd, x, y, out)
+            }
+            fn vsmul(x: &[Self], y: Self, out: &mut [Self]) {
+                with_scalar!(c::$vsmul, x, y, out)
+            }
+            fn vsdiv(x: &[Self], y: Self, out: &mut [Self]) {
+                with_scalar!(c::$vsdiv, x, y, out)
+            }
+            fn sve(x: &[Self]) -> Self {
+                reduction!(c::$sve, $t, x)
+            }
+            fn meanv(x: &[Self]) -> Self {
+                reduction!(c::$meanv, $t, x)
+            }
+            fn dotpr(x: &[Self], y: &[Self]) -> Self {
+                assert_eq!(x.len(), y.len(), "vdsp: one length");
+                let mut out = Self::default();
+                // SAFETY: both are `x.len()` long (asserted), with stride 1; `out` holds one.
+                unsafe { c::$dotpr(x.as_ptr(), 1, y.as_ptr(), 1, &raw mut out, x.len()) };
+                out
+            }
+        }
+    };
+}
+
+vdsp!(f32, vDSP_vadd vDSP_vsub vDSP_vmul vDSP_vdiv vDSP_vsadd vDSP_vsmul vDSP_vsdiv
+      vDSP_sve vDSP_meanv vDSP_dotpr);
+vdsp!(f64, vDSP_vaddD vDSP_vsubD vDSP_vmulD vDSP_vdivD vDSP_vsaddD vDSP_vsmulD vDSP_vsdivD
+      vDSP_sveD vDSP_meanvD vDSP_dotprD);
+
+impl Vendor for f32 {
+    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+        vectors(op, x, y, out)
+    }
+    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+        scalar(op, x, y, out)
+    }
+    fn sum(x: &[Self]) -> Option<Self> {
+        Some(Self::sve(x))
+    }
+    fn mean(x: &[Self]) -> Option<Self> {
+        Some(Self::meanv(x))
+    }
+}
+
+impl Vendor for f64 {
+    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+        vectors(op, x, y, out)
+    }
+    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+        scalar(op, x, y, out)
+    }
+    fn sum(x: &[Self]) -> Option<Self> {
+        Some(Self::sve(x))
+    }
+    fn mean(x: &[Self]) -> Option<Self> {
+        Some(Self::meanv(x))
+    }
+}
+
+fn vectors<T: Vdsp>(op: Operation, x: &[T], y: &[T], out: &mut [T]) -> bool {
+    match op {
+        Operation::Add => T::vadd(x, y, out),
+        Operation::Subtract => T::vsub(x, y, out),
+        Operation::Multiply => T::vmul(x, y, out),
+        Operation::Divide => T::vdiv(x, y, out),
+    }
+    true
+}
+
+fn scalar<T: Vdsp>(op: Operation, x: &[T], y: T, out: &mut [T]) -> bool {
+    match op {
+        Operation::Add => T::vsadd(x, y, out),
+        // x - y is x + (-y), to the bit; vDSP has no vssub.
+        Operation::Subtract => T::vsadd(x, T::NEUTRAL - y, out),
+        Operation::Multiply => T::vsmul(x, y, out),
+        Operation::Divide => T::vsdiv(x, y, out),
+    }
+    true
+}
+
+/// The functions of the framework, as its headers declare them.
+#[cfg(target_os = "macos")]
+#[allow(non_snake_case)]
+mod c {
+    use super::{Length, Stride};
+
+    unsafe extern "C" {
+        pub(super) fn vDSP_vadd(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            ib: Stride,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsub(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            ib: Stride,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vmul(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            ib: Stride,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vdiv(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            ib: Stride,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsadd(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsmul(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsdiv(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            c: *mut f32,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_sve(a: *const f32, ia: Stride, c: *mut f32, n: Length);
+        pub(super) fn vDSP_meanv(a: *const f32, ia: Stride, c: *mut f32, n: Length);
+        pub(super) fn vDSP_dotpr(
+            a: *const f32,
+            ia: Stride,
+            b: *const f32,
+            ib: Stride,
+            c: *mut f32,
+            n: Length,
+        );
+        pub(super) fn vDSP_vaddD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            ib: Stride,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsubD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            ib: Stride,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vmulD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            ib: Stride,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vdivD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            ib: Stride,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsaddD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsmulD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_vsdivD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            c: *mut f64,
+            ic: Stride,
+            n: Length,
+        );
+        pub(super) fn vDSP_sveD(a: *const f64, ia: Stride, c: *mut f64, n: Length);
+        pub(super) fn vDSP_meanvD(a: *const f64, ia: Stride, c: *mut f64, n: Length);
+        pub(super) fn vDSP_dotprD(
+            a: *const f64,
+            ia: Stride,
+            b: *const f64,
+            ib: Stride,
+            c: *mut f64,
+            n: Length,
+        );
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+use super::vdsp_double as c;

@@ -1,0 +1,42 @@
+//! What a vendor library may do in place of our kernels.
+//!
+//! Every method says whether it ran: `false` and `None` mean that there is no such library here,
+//! or that it has no such function, and our kernel runs. vDSP implements it on macOS.
+
+use crate::kernel::Element;
+
+/// An operation that vendors know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// The vendor functions of an element type.
+#[allow(unused_variables)]
+pub(crate) trait Vendor: Element {
+    /// `out = x op y`, element by element.
+    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+        false
+    }
+    /// `out = x op y` with one `y`.
+    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+        false
+    }
+    /// The sum, in an order of the vendor's own.
+    fn sum(x: &[Self]) -> Option<Self> {
+        None
+    }
+    /// The mean, in an order of the vendor's own.
+    fn mean(x: &[Self]) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(not(any(target_os = "macos", test)))]
+impl Vendor for f32 {}
+
+#[cfg(not(any(target_os = "macos", test)))]
+impl Vendor for f64 {}

@@ -1,0 +1,129 @@
+//! A borrowed validity bitmap.
+
+use std::ops::Range;
+
+use arrow_buffer::NullBuffer;
+
+/// Bits of a bitmap, least significant first, from a bit offset on. Set means valid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bits<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    len: usize,
+}
+
+impl<'a> Bits<'a> {
+    pub(crate) fn new(nulls: &'a NullBuffer) -> Self {
+        Self { bytes: nulls.validity(), offset: nulls.offset(), len: nulls.len() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> bool {
+        debug_assert!(i < self.len);
+        let at = self.offset + i;
+        self.bytes[at / 8] >> (at % 8) & 1 == 1
+    }
+
+    /// The 64 bits from `i` on; those past the end are 0.
+    #[inline]
+    pub(crate) fn word(&self, i: usize) -> u64 {
+        let at = self.offset + i;
+        let (byte, shift) = (at / 8, at % 8);
+        let word = match self.bytes.get(byte..byte + 9) {
+            Some(nine) => {
+                let (eight, ninth) = nine.split_at(8);
+                let low = u64::from_le_bytes(eight.try_into().unwrap_or_default()) >> shift;
+                if shift == 0 { low } else { low | u64::from(ninth[0]) << (64 - shift) }
+            }
+            None => {
+                let mut nine = [0; 16];
+                let rest = self.bytes.get(byte..).unwrap_or(&[]);
+                let have = rest.len().min(9);
+                nine[..have].copy_from_slice(&rest[..have]);
+                (u128::from_le_bytes(nine) >> shift) as u64
+            }
+        };
+        let left = self.len.saturating_sub(i);
+        if left >= 64 { word } else { word & ((1 << left) - 1) }
+    }
+
+    /// How many bits of `range` are set.
+    pub(crate) fn count(&self, range: Range<usize>) -> usize {
+        let mut set = 0;
+        let mut i = range.start;
+        while i < range.end {
+            set += first(self.word(i), range.end - i).count_ones() as usize;
+            i += 64;
+        }
+        set
+    }
+
+    /// Whether every bit of `range` is set.
+    pub(crate) fn all(&self, range: Range<usize>) -> bool {
+        let mut i = range.start;
+        while i < range.end {
+            let left = range.end - i;
+            if first(!self.word(i), left) != 0 {
+                return false;
+            }
+            i += 64;
+        }
+        true
+    }
+
+    /// Calls `f` with each index of `range` whose bit is not set, in order.
+    #[inline]
+    pub(crate) fn each_unset(&self, range: Range<usize>, mut f: impl FnMut(usize)) {
+        let mut i = range.start;
+        while i < range.end {
+            let mut unset = first(!self.word(i), range.end - i);
+            while unset != 0 {
+                f(i + unset.trailing_zeros() as usize);
+                unset &= unset - 1;
+            }
+            i += 64;
+        }
+    }
+}
+
+/// The first `n` bits of `word`, or all 64.
+#[inline]
+fn first(word: u64, n: usize) -> u64 {
+    if n >= 64 { word } else { word & ((1 << n) - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_buffer::BooleanBuffer;
+
+    #[test]
+    fn words_counts_and_walks_agree_with_single_bits_at_every_offset() {
+        let pattern = |i: usize| i * i % 7 < 3;
+        for offset in 0..=15 {
+            for len in [0, 1, 7, 8, 9, 63, 64, 65, 127, 130, 200] {
+                let whole = BooleanBuffer::collect_bool(offset + len, pattern);
+                let nulls = NullBuffer::new(whole.slice(offset, len));
+                let bits = Bits::new(&nulls);
+                for i in 0..len {
+                    assert_eq!(bits.get(i), pattern(offset + i));
+                    for j in 0..64 {
+                        let expected = i + j < len && pattern(offset + i + j);
+                        assert_eq!(bits.word(i) >> j & 1 == 1, expected, "{offset} {len} {i} {j}");
+                    }
+                    for end in i..=len {
+                        let expected = (i..end).filter(|&k| pattern(offset + k)).count();
+                        assert_eq!(bits.count(i..end), expected);
+                        assert_eq!(bits.all(i..end), expected == end - i);
+                        let mut unset = 0;
+                        bits.each_unset(i..end, |k| {
+                            assert!(!pattern(offset + k));
+                            unset += 1;
+                        });
+                        assert_eq!(unset, end - i - expected);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! From Arrow arrays to a matrix.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_schema::{DataType, Field, FieldRef};
+
+use super::{Chunk, Column, Form, Matrix, Values, list, some_nulls, tensor};
+use crate::error::{Error, Result};
+
+/// The name that errors of this room give as the function, until a caller gives its own.
+const AS_MATRIX: &str = "as_matrix";
+
+/// What can be seen as a matrix.
+pub(super) const ACCEPTED: &str = "numbers, or lists of one length, tensors or a struct of them \
+     (float16, float32, float64 or integers)";
+
+impl Matrix {
+    /// Sees an array, with its field, as a matrix. The field matters for extension types.
+    ///
+    /// # Errors
+    ///
+    /// Names the type, row or width that does not fit.
+    pub fn from_field(field: &FieldRef, arrays: &[ArrayRef]) -> Result<Self> {
+        let mut chunks = Vec::with_capacity(arrays.len());
+        for array in arrays {
+            if array.data_type() != field.data_type() {
+                return Err(Error::Mixed {
+                    function: AS_MATRIX,
+                    what: "a chunk",
+                    expected: field.data_type().clone(),
+                    got: array.data_type().clone(),
+                });
+            }
+            chunks.push(Self::try_from(array)?);
+        }
+        if chunks.is_empty() {
+            chunks.push(Self::try_from(&arrow_array::new_empty_array(field.data_type()))?);
+        }
+        let mut matrix = Self::from_chunks(chunks)?;
+        tensor::check(AS_MATRIX, field, matrix.width)?;
+        matrix.field = Some(Arc::clone(field));
+        Ok(matrix)
+    }
+
+    /// Sees the elements of a primitive array as rows of `width`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow_array::{ArrayRef, Float64Array};
+    /// use raptors_arrow::Matrix;
+    ///
+    /// let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    /// assert_eq!(Matrix::reshape(&flat, 3)?.rows(), 2);
+    /// assert!(Matrix::reshape(&flat, 4).is_err());
+    /// # Ok::<(), raptors_arrow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reshape`] if the length is no multiple of the width, [`Error::Type`] if the array
+    /// is not of numbers.
+    pub fn reshape(array: &dyn Array, width: usize) -> Result<Self> {
+        let (element, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
+        let len = array.len();
+        let rows = match len.checked_rem(width) {
+            Some(0) => len / width,
+            None if len == 0 => 0,
+            _ => return Err(Error::Reshape { function: AS_MATRIX, len, width }),
+        };
+        Self::one_chunk(element, width, Form::Flat, chunk(rows, Values::Rows(column), None))
+    }
+
+    /// One matrix from the rows of several, which stay where they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Width`] or [`Error::Mixed`] if they differ in width or type.
+    pub fn from_chunks(parts: Vec<Self>) -> Result<Self> {
+        let mut parts = parts.into_iter();
+        let Some(mut whole) = parts.next() else {
+            return Err(Error::Rows {
+                function: AS_MATRIX,
+                what: "a list of chunks",
+                expected: 1,
+                got: 0,
+            });
+        };
+        for part in parts {
+            // A list column knows its width only from its rows.
+            let unknown = |m: &Self| {
+                matches!(m.form, Form::List(_) | Form::LargeList(_))
+                    && m.width == 0
+                    && m.null_rows() == m.rows
+            };
+            if part.element != whole.element {
+                return Err(Error::Mixed {
+                    function: AS_MATRIX,
+                    what: "a chunk",
+                    expected: whole.element,
+                    got: part.element,
+                });
+            }
+            let part = if unknown(&part) { part.widened(whole.width)? } else { part };
+            if unknown(&whole) {
+                whole = whole.widened(part.width)?;
+            }
+            if part.width != whole.width || part.is_by_columns() != whole.is_by_columns() {
+                return Err(Error::Width {
+                    function: AS_MATRIX,
+                    what: "a chunk",
+                    expected: whole.width,
+                    got: part.width,
+                });
+            }
+            whole.rows = whole.rows.checked_add(part.rows).ok_or(Error::TooLarge {
+                function: AS_MATRIX,
+                rows: usize::MAX,
+                width: whole.width,
+                limit: "the address space",
+            })?;
+            whole.chunks.extend(part.chunks);
+            whole.copied = whole.copied.or(part.copied);
+        }
+        Ok(whole)
+    }
+
+    /// A matrix of columns that are buffers of one element type: what column-major arrays of
+    /// other libraries are. It has no Arrow type of its own and goes back as a struct.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Mixed`] or [`Error::Rows`] if the columns differ in type or length.
+    pub fn from_columns(columns: &[ArrayRef]) -> Result<Self> {
+        let fields = columns
+            .iter()
+            .enumerate()
+            .map(|(i, column)| Field::new(i.to_string(), column.data_type().clone(), true));
+        let rows = columns.first().map_or(0, |column| column.len());
+        by_columns(columns, rows, None, Form::Struct(fields.collect()))
+    }
+
+    pub(super) fn one_chunk(
+        element: DataType,
+        width: usize,
+        form: Form,
+        chunk: Chunk,
+    ) -> Result<Self> {
+        let rows = chunk.rows;
+        let bytes = element
+            .primitive_width()
+            .and_then(|size| rows.checked_mul(width)?.checked_mul(size))
+            .filter(|bytes| isize::try_from(*bytes).is_ok());
+        if bytes.is_none() {
+            let limit = "the address space";
+            return Err(Error::TooLarge { function: AS_MATRIX, rows, width, limit });
+        }
+        Ok(Self { element, rows, width, chunks: vec![chunk], form, field: None, copied: None })
+    }
+
+    /// The same null rows of a list column, with room for `width` elements each.
+    fn widened(self, width: usize) -> Result<Self> {
+        let chunks = self
+            .chunks
+            .iter()
+            .map(|old| {
+                let size = self.element.primitive_width().unwrap_or(0);
+                let values = Buffer::from(vec![0u8; old.rows * width * size]);
+                chunk(old.rows, Values::Rows(Column { values, nulls: None }), old.row_nulls.clone())
+            })
+            .collect();
+        Ok(Self { width, chunks, ..self })
+    }
+}
+
+impl TryFrom<&ArrayRef> for Matrix {
+    type Error = Error;
+
+    fn try_from(array: &ArrayRef) -> Result<Self> {
+        Self::try_from(array.as_ref())
+    }
+}
+
+impl TryFrom<&dyn Array> for Matrix {
+    type Error = Error;
+
+    fn try_from(array: &dyn Array) -> Result<Self> {
+        match array.data_type() {
+            DataType::FixedSizeList(..) => fixed_size_lists(array),
+            DataType::List(field) => {
+                let list = array.as_list::<i32>();
+                list::uniform(AS_MATRIX, list, Form::List(Arc::clone(field)))
+            }
+            DataType::LargeList(field) => {
+                let list = array.as_list::<i64>();
+                list::uniform(AS_MATRIX, list, Form::LargeList(Arc::clone(field)))
+            }
+            DataType::Struct(fields) => {
+                let form = Form::Struct(fields.clone());
+                let columns = array.as_struct();
+                by_columns(columns.columns(), columns.len(), columns.nulls(), form)
+            }
+            _ => Self::reshape(array, 1),
+        }
+    }
+}
+
+impl TryFrom<&RecordBatch> for Matrix {
+    type Error = Error;
+
+    fn try_from(batch: &RecordBatch) -> Result<Self> {
+        by_columns(batch.columns(), batch.num_rows(), None, Form::Batch(batch.schema()))
+    }
+}
+
+/// The element type and values of an array of numbers.
+pub(super) fn numbers(array: &dyn Array) -> Option<(DataType, Column)> {
+    use DataType::{Float16, Float32, Float64};
+    let element = array.data_type();
+    if !(element.is_integer() || matches!(element, Float16 | Float32 | Float64)) {
+        return None;
+    }
+    let size = element.primitive_width()?;
+    let data = array.to_data();
+    let start = data.offset().checked_mul(size)?;
+    let values = data.buffers().first()?.slice_with_length(start, data.len().checked_mul(size)?);
+    Some((element.clone(), Column { values, nulls: some_nulls(data.nulls()) }))
+}
+
+pub(super) fn unaccepted(got: &DataType) -> Error {
+    Error::Type { function: AS_MATRIX, expected: ACCEPTED, got: got.clone() }
+}
+
+pub(super) fn chunk(rows: usize, values: Values, row_nulls: Option<NullBuffer>) -> Chunk {
+    Chunk { rows, values, row_nulls, inner_nulls: Vec::new() }
+}
+
+fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
+    let outer = array.as_fixed_size_list();
+    let rows = outer.len();
+    let mut levels = Vec::new();
+    let mut nulls = Vec::new();
+    let mut width = 1usize;
+    let mut values: &dyn Array = array;
+    while let DataType::FixedSizeList(field, size) = values.data_type() {
+        let list = values.as_fixed_size_list();
+        levels.push((Arc::clone(field), *size));
+        nulls.push(some_nulls(list.nulls()));
+        let size = usize::try_from(*size).unwrap_or(0);
+        width = width.checked_mul(size).ok_or(Error::TooLarge {
+            function: AS_MATRIX,
+            rows,
+            width: usize::MAX,
+            limit: "the address space",
+        })?;
+        values = list.values().as_ref();
+    }
+    let (element, mut column) = numbers(values).ok_or_else(|| unaccepted(array.data_type()))?;
+    let inner_nulls = nulls.split_off(1);
+    // A null list between the rows and the elements makes its elements null.
+    let mut lists_per_row = 1usize;
+    for ((_, size), inner) in levels.iter().zip(&inner_nulls) {
+        lists_per_row *= usize::try_from(*size).unwrap_or(0);
+        if let Some(inner) = inner {
+            let expanded = inner.expand(width / lists_per_row.max(1));
+            column.nulls = NullBuffer::union(column.nulls.as_ref(), Some(&expanded));
+        }
+    }
+    let row_nulls = nulls.pop().flatten();
+    let chunk = Chunk { rows, values: Values::Rows(column), row_nulls, inner_nulls };
+    Matrix::one_chunk(element, width, Form::Lists(levels), chunk)
+}
+
+fn by_columns(
+    columns: &[ArrayRef],
+    rows: usize,
+    nulls: Option<&NullBuffer>,
+    form: Form,
+) -> Result<Matrix> {
+    let mut element: Option<DataType> = None;
+    let mut parts = Vec::with_capacity(columns.len());
+    for array in columns {
+        let (this, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
+        match &element {
+            Some(first) if *first != this => {
+                return Err(Error::Mixed {
+                    function: AS_MATRIX,
+                    what: "every column",
+                    expected: first.clone(),
+                    got: this,
+                });
+            }
+            _ => element = Some(this),
+        }
+        if array.len() != rows {
+            return Err(Error::Rows {
+                function: AS_MATRIX,
+                what: "every column",
+                expected: rows,
+                got: array.len(),
+            });
+        }
+        parts.push(column);
+    }
+    // No columns have no type; float64 is what NumPy gives an empty array.
+    let element = element.unwrap_or(DataType::Float64);
+    let width = parts.len();
+    let chunk = chunk(rows, Values::Columns(parts), some_nulls(nulls));
+    Matrix::one_chunk(element, width, form, chunk)
+}

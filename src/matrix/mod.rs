@@ -1,0 +1,199 @@
+//! The 2-D view over Arrow data: the only room that reads offsets, strides and validity.
+//!
+//! [`Matrix`] is what a caller has: `rows × width` numbers of one type in Arrow buffers that are
+//! shared, not copied, with nulls of whole rows and of single elements. It remembers the type it
+//! came from, so that a result can go back as what went in. `View` is what the compute functions
+//! read: typed slices, and tiles in which nulls have been replaced by a neutral value.
+//!
+//! What it refuses: types that are no matrix, ragged lists, shapes that overflow. Each is an
+//! [`Error`](crate::Error) that carries the values.
+
+mod bits;
+mod build;
+mod count;
+mod list;
+mod nulls;
+mod rebuild;
+mod tensor;
+mod view;
+
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
+
+pub(crate) use bits::Bits;
+pub(crate) use count::{Counts, count};
+pub(crate) use view::{Part, Scratch, Store, TILE, View, fill_unset, steps};
+
+use crate::dispatch::vendor::Vendor;
+use crate::kernel::Element;
+
+/// A Rust number with the Arrow type that stores it.
+pub(crate) trait Number: Element + Vendor + ArrowNativeType {
+    type Arrow: ArrowPrimitiveType<Native = Self>;
+}
+
+impl Number for f32 {
+    type Arrow = Float32Type;
+}
+
+impl Number for f64 {
+    type Arrow = Float64Type;
+}
+
+/// Numbers in `rows` rows of `width`, over shared Arrow buffers.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, FixedSizeListArray, types::Float32Type};
+/// use raptors_arrow::Matrix;
+///
+/// let rows = [Some([Some(1.0), Some(2.0)]), None, Some([Some(3.0), None])];
+/// let array: ArrayRef =
+///     Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 2));
+/// let x = Matrix::try_from(&array)?;
+/// assert_eq!((x.rows(), x.width(), x.null_rows()), (3, 2, 1));
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    element: DataType,
+    rows: usize,
+    width: usize,
+    chunks: Vec<Chunk>,
+    form: Form,
+    /// The column's own field where one was given: name, nullability, extension type.
+    field: Option<FieldRef>,
+    /// Why values had to be copied on the way in, if they had.
+    copied: Option<&'static str>,
+}
+
+/// The Arrow type that a matrix came from, and goes back to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// A primitive array; `width` elements of it make a row.
+    Flat,
+    /// Fixed-size lists, outermost first.
+    Lists(Vec<(FieldRef, i32)>),
+    /// A list with 32-bit offsets.
+    List(FieldRef),
+    /// A list with 64-bit offsets.
+    LargeList(FieldRef),
+    /// A struct: one column each.
+    Struct(Fields),
+    /// A record batch: one column each.
+    Batch(SchemaRef),
+}
+
+/// Rows that lie in one set of buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) rows: usize,
+    pub(crate) values: Values,
+    pub(crate) row_nulls: Option<NullBuffer>,
+    /// Nulls of the lists between the outermost and the elements, outermost first. They are part
+    /// of the element nulls already; kept so that the type can be rebuilt.
+    pub(crate) inner_nulls: Vec<Option<NullBuffer>>,
+}
+
+/// How the numbers of a chunk lie.
+#[derive(Clone, Debug)]
+pub(crate) enum Values {
+    /// Row by row, in one buffer.
+    Rows(Column),
+    /// Column by column.
+    Columns(Vec<Column>),
+}
+
+/// A buffer that holds just its elements, and which of them are null.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) values: Buffer,
+    pub(crate) nulls: Option<NullBuffer>,
+}
+
+impl Matrix {
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The type of the elements.
+    pub fn element_type(&self) -> &DataType {
+        &self.element
+    }
+
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> usize {
+        self.rows * self.width * self.element.primitive_width().unwrap_or(0)
+    }
+
+    /// Chunks that the rows lie in.
+    pub fn num_chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Rows that are null as a whole.
+    pub fn null_rows(&self) -> usize {
+        self.chunks.iter().filter_map(|c| c.row_nulls.as_ref()).map(NullBuffer::null_count).sum()
+    }
+
+    /// Whether any row or element is null.
+    pub fn has_nulls(&self) -> bool {
+        self.chunks.iter().any(|chunk| {
+            chunk.row_nulls.is_some()
+                || match &chunk.values {
+                    Values::Rows(column) => column.nulls.is_some(),
+                    Values::Columns(columns) => columns.iter().any(|c| c.nulls.is_some()),
+                }
+        })
+    }
+
+    /// Whether the elements lie column by column.
+    pub fn is_by_columns(&self) -> bool {
+        matches!(self.form, Form::Struct(_) | Form::Batch(_))
+            || self.chunks.iter().any(|chunk| matches!(chunk.values, Values::Columns(_)))
+    }
+
+    /// Why values had to be copied to see them as a matrix, if they had.
+    pub fn copied(&self) -> Option<&'static str> {
+        self.copied
+    }
+
+    /// The field that the column came with.
+    pub fn field(&self) -> Option<&FieldRef> {
+        self.field.as_ref()
+    }
+
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// Whether it came from a plain array of numbers: a vector, which lines up with columns or
+    /// rows as the caller says.
+    pub fn is_vector(&self) -> bool {
+        self.form == Form::Flat && self.width == 1
+    }
+
+    /// A matrix of the same shape and form over other chunks.
+    pub(crate) fn with_chunks(&self, chunks: Vec<Chunk>) -> Self {
+        debug_assert_eq!(chunks.iter().map(|chunk| chunk.rows).sum::<usize>(), self.rows);
+        Self { chunks, copied: None, ..self.clone() }
+    }
+
+    /// The typed view. The element type must be `T`'s.
+    pub(crate) fn view<T: Number>(&self) -> View<'_, T> {
+        View::new(self)
+    }
+}
+
+/// `nulls` if there are any. Counts them anew: producers of C data get the count wrong.
+fn some_nulls(nulls: Option<&NullBuffer>) -> Option<NullBuffer> {
+    let nulls = NullBuffer::new(nulls?.inner().clone());
+    (nulls.null_count() > 0).then_some(nulls)
+}
