@@ -61,7 +61,7 @@ impl Machine {
             l2: system::cache_bytes(2).unwrap_or(reference.l2),
             llc: system::cache_bytes(3).or_else(|| system::cache_bytes(2)).unwrap_or(reference.llc),
             memory: system::memory_bytes().unwrap_or(4 << 30),
-            has_vdsp: cfg!(target_os = "macos"),
+            has_vdsp: cfg!(any(target_os = "macos", test)),
             // A memory controller feeds a few cores: more than four add nothing anywhere we know.
             far_scaling: (1.0 + 0.55 * (cores.min(4) as f64 - 1.0)).max(1.0),
             ..reference

@@ -101,7 +101,7 @@ mod tests {
     fn words_counts_and_walks_agree_with_single_bits_at_every_offset() {
         let pattern = |i: usize| i * i % 7 < 3;
         for offset in 0..=15 {
-            for len in [0, 1, 7, 8, 9, 63, 64, 65, 127, 130, 200] {
+            for len in [0, 1, 8, 63, 64, 65, 130] {
                 let whole = BooleanBuffer::collect_bool(offset + len, pattern);
                 let nulls = NullBuffer::new(whole.slice(offset, len));
                 let bits = Bits::new(&nulls);
@@ -111,7 +111,7 @@ mod tests {
                         let expected = i + j < len && pattern(offset + i + j);
                         assert_eq!(bits.word(i) >> j & 1 == 1, expected, "{offset} {len} {i} {j}");
                     }
-                    for end in i..=len {
+                    for end in [i, i + 1, i + 63, i + 64, len].map(|end| end.min(len)) {
                         let expected = (i..end).filter(|&k| pattern(offset + k)).count();
                         assert_eq!(bits.count(i..end), expected);
                         assert_eq!(bits.all(i..end), expected == end - i);

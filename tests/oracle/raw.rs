@@ -1,0 +1,61 @@
+//! The buffers of a result, joined over its chunks: a quick way to see that two are the same.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_schema::DataType;
+use raptors_arrow::compute::Value;
+
+/// Bytes and validity, column by column where the result lies so. What is under a null counts
+/// too: it must be zero.
+#[derive(PartialEq, Eq)]
+pub struct Raw {
+    values: Vec<Vec<u8>>,
+    validity: Vec<BooleanBuffer>,
+}
+
+impl Raw {
+    pub fn of(value: &Value) -> Self {
+        let chunks = match value {
+            Value::Scalar(array) | Value::Vector(array) => vec![array.clone()],
+            Value::Matrix(matrix) => matrix.to_arrays().unwrap(),
+            Value::Number(number) => panic!("no function gives a bare number: {number}"),
+        };
+        let mut raw = Self { values: Vec::new(), validity: Vec::new() };
+        raw.join(&chunks);
+        raw
+    }
+
+    fn join(&mut self, chunks: &[ArrayRef]) {
+        let mut validity = BooleanBufferBuilder::new(0);
+        for chunk in chunks {
+            match chunk.nulls() {
+                Some(nulls) => validity.append_buffer(nulls.inner()),
+                None => validity.append_n(chunk.len(), true),
+            }
+        }
+        self.validity.push(validity.finish());
+        match chunks.first().map(|chunk| chunk.data_type()) {
+            Some(DataType::FixedSizeList(..)) => {
+                let inner = chunks.iter().map(|c| c.as_fixed_size_list().values().clone());
+                self.join(&inner.collect::<Vec<_>>());
+            }
+            Some(DataType::Struct(fields)) => {
+                for column in 0..fields.len() {
+                    let inner = chunks.iter().map(|c| c.as_struct().column(column).clone());
+                    self.join(&inner.collect::<Vec<_>>());
+                }
+            }
+            Some(DataType::Float32 | DataType::Float64) => {
+                let bytes = chunks.iter().map(|chunk| {
+                    let data = chunk.to_data();
+                    let size = chunk.data_type().primitive_width().unwrap();
+                    let start = data.offset() * size;
+                    data.buffers()[0][start..start + data.len() * size].to_vec()
+                });
+                self.values.push(bytes.collect::<Vec<_>>().concat());
+            }
+            other => panic!("no raw form of {other:?}"),
+        }
+    }
+}
