@@ -195,6 +195,34 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The same error, said of `function`: what a caller hears of the views that were made and
+    /// the arrays that were built on its behalf.
+    #[must_use]
+    pub fn in_function(mut self, name: &'static str) -> Self {
+        match &mut self {
+            Self::Type { function, .. }
+            | Self::Ragged { function, .. }
+            | Self::Width { function, .. }
+            | Self::Rows { function, .. }
+            | Self::Reshape { function, .. }
+            | Self::Mixed { function, .. }
+            | Self::TooLarge { function, .. }
+            | Self::Tensor { function, .. }
+            | Self::NullScalar { function, .. }
+            | Self::Arguments { function, .. }
+            | Self::Argument { function, .. }
+            | Self::NoSuchOption { function, .. }
+            | Self::OptionValue { function, .. }
+            | Self::OutOfMemory { function, .. }
+            | Self::Interrupted { function }
+            | Self::Arrow { function, .. } => *function = name,
+            Self::NoSuchFunction { .. } | Self::Setting { .. } => {}
+        }
+        self
+    }
+}
+
 fn suggestion(near: &Option<&'static str>) -> String {
     match near {
         Some(near) => format!("; did you mean {near:?}?"),

@@ -26,6 +26,8 @@ pub mod dispatch;
 mod error;
 mod kernel;
 mod matrix;
+#[cfg(feature = "python")]
+mod python;
 
 pub use error::{Error, Result};
 pub use matrix::Matrix;

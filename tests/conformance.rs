@@ -18,8 +18,7 @@ fn check<T: Number>(random: &mut Random, rows: usize, width: usize, nulls: Nulls
     if width == 0 && form.layout.is_by_columns() && T::TYPE == DataType::Float32 {
         return;
     }
-    let is_list =
-        matches!(form.layout, Layout::List | Layout::LargeList | Layout::PackedList);
+    let is_list = matches!(form.layout, Layout::List | Layout::LargeList | Layout::PackedList);
     if is_list && table.rows.iter().all(Option::is_none) && width > 0 {
         return;
     }
@@ -149,7 +148,8 @@ fn bits_depend_on_nothing_but_the_input() {
 #[test]
 fn large_enough_that_the_plan_takes_threads_of_its_own_accord() {
     let mut random = Random::new(5);
-    for (rows, width) in if quick() { vec![(60_000, 2)] } else { vec![(200_000, 2), (3, 150_000)] } {
+    for (rows, width) in if quick() { vec![(60_000, 2)] } else { vec![(200_000, 2), (3, 150_000)] }
+    {
         for nulls in [Nulls::None, Nulls::Rows] {
             let form = Form::plain(Layout::FixedSizeList);
             let table = Table::<f64>::random(&mut random, rows, width, nulls);

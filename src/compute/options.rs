@@ -98,7 +98,7 @@ impl OptionKind {
     }
 
     /// What it takes, for an error.
-    fn expected(self) -> &'static str {
+    pub(crate) fn expected(self) -> &'static str {
         match self {
             Self::Axis => "None, 0 or 1",
             Self::Flag(_) => "True or False",

@@ -322,3 +322,103 @@ mod c {
 
 #[cfg(not(target_os = "macos"))]
 use super::vdsp_double as c;
+
+#[cfg(all(test, not(target_os = "macos")))]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Float32Array, Float64Array};
+
+    use super::Vdsp;
+    use crate::compute::{Operand, Per, add, divide, mean, multiply, scale, subtract, sum};
+    use crate::dispatch::settings::BackendChoice;
+    use crate::dispatch::vdsp_double::take_calls;
+    use crate::dispatch::{Settings, with_settings};
+    use crate::{Matrix, Result};
+
+    fn singles(n: usize) -> ArrayRef {
+        Arc::new(Float32Array::from((0..n).map(|i| 0.1 + i as f32).collect::<Vec<_>>()))
+    }
+
+    fn doubles(n: usize) -> ArrayRef {
+        Arc::new(Float64Array::from((0..n).map(|i| 0.1 + i as f64).collect::<Vec<_>>()))
+    }
+
+    fn with<R>(backend: BackendChoice, f: impl FnOnce() -> R) -> (R, BTreeMap<&'static str, usize>) {
+        let settings = Settings { backend: Some(backend), threads: Some(1), ..Settings::default() };
+        take_calls();
+        let result = with_settings(settings, f);
+        (result, take_calls())
+    }
+
+    /// Runs natively and by vDSP: the bits agree, and just these functions were called.
+    fn agree(called: &[&str], f: impl Fn() -> Result<Matrix>) {
+        let arrays = |m: Result<Matrix>| m.unwrap().to_arrays().unwrap();
+        let (native, no_calls) = with(BackendChoice::Native, &f);
+        let (vendor, calls) = with(BackendChoice::Vdsp, &f);
+        assert_eq!(arrays(native), arrays(vendor));
+        assert!(no_calls.is_empty(), "{no_calls:?}");
+        assert_eq!(calls.keys().copied().collect::<Vec<_>>(), called);
+    }
+
+    #[test]
+    fn elementwise_work_goes_to_vdsp_and_agrees_to_the_bit() {
+        let x = Matrix::reshape(&singles(10_000), 10).unwrap();
+        let d = Matrix::reshape(&doubles(10_000), 10).unwrap();
+        agree(&["vDSP_vsmul"], || scale(&x, 1.7));
+        agree(&["vDSP_vsmulD"], || scale(&d, 1.7));
+        agree(&["vDSP_vsadd"], || add(&x, 1.7));
+        agree(&["vDSP_vsadd"], || subtract(&x, 1.7));
+        agree(&["vDSP_vsaddD"], || subtract(&d, 0.0));
+        agree(&["vDSP_vsdiv"], || divide(&x, 1.7));
+        agree(&["vDSP_vsdivD"], || divide(&d, 1.7));
+        agree(&["vDSP_vadd"], || add(&x, &x));
+        let y = add(&x, &x).unwrap();
+        agree(&["vDSP_vsub"], || subtract(&x, &y));
+        agree(&["vDSP_vmulD"], || multiply(&d, &d));
+        agree(&["vDSP_vadd"], || add(&x, Operand::row(&singles(10))?));
+        agree(&["vDSP_vdivD"], || divide(&d, Operand::row(&doubles(10))?));
+    }
+
+    #[test]
+    fn a_large_call_is_split_into_tiles() {
+        let x = Matrix::reshape(&singles(100_000), 10).unwrap();
+        let (_, calls) = with(BackendChoice::Vdsp, || scale(&x, 2.0));
+        assert_eq!(calls["vDSP_vsmul"], 100_000usize.div_ceil(crate::matrix::TILE));
+    }
+
+    #[test]
+    fn reductions_go_to_vdsp_only_when_asked_for() {
+        let x = Matrix::reshape(&singles(1000), 10).unwrap();
+        for choice in [BackendChoice::Native, BackendChoice::Vdsp] {
+            let (_, calls) = with(choice, || sum(&x, Per::Matrix));
+            assert!(calls.is_empty(), "{calls:?}");
+        }
+        let asked = BackendChoice::VdspReductions;
+        let names = |calls: BTreeMap<&'static str, usize>| calls.into_iter().collect::<Vec<_>>();
+        let (_, calls) = with(asked, || sum(&x, Per::Matrix));
+        assert_eq!(names(calls), [("vDSP_sve", 1)]);
+        let (sums, calls) = with(asked, || sum(&x, Per::Row).unwrap());
+        assert_eq!(names(calls), [("vDSP_sve", 100)]);
+        assert_eq!(sums.len(), 100);
+        let (_, calls) = with(asked, || mean(&x, Per::Row));
+        assert_eq!(names(calls), [("vDSP_meanv", 100)]);
+        // Columns and nulls stay with our kernels.
+        let (_, calls) = with(asked, || sum(&x, Per::Column));
+        assert!(calls.is_empty());
+    }
+
+    #[test]
+    fn arguments_are_in_the_order_that_apple_documents() {
+        let (x, y) = ([7.0f32, 9.0], [2.0f32, 3.0]);
+        let mut out = [0.0; 2];
+        f32::vsub(&x, &y, &mut out);
+        assert_eq!(out, [5.0, 6.0]);
+        f32::vdiv(&x, &y, &mut out);
+        assert_eq!(out, [3.5, 3.0]);
+        assert_eq!(f32::dotpr(&x, &y), 41.0);
+        assert_eq!(f64::dotpr(&[2.0], &[4.0]), 8.0);
+        assert_eq!((f32::sve(&x), f32::meanv(&x)), (16.0, 8.0));
+    }
+}

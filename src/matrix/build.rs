@@ -229,7 +229,7 @@ pub(super) fn numbers(array: &dyn Array) -> Option<(DataType, Column)> {
     Some((element.clone(), Column { values, nulls: some_nulls(data.nulls()) }))
 }
 
-pub(super) fn unaccepted(got: &DataType) -> Error {
+pub(crate) fn unaccepted(got: &DataType) -> Error {
     Error::Type { function: AS_MATRIX, expected: ACCEPTED, got: got.clone() }
 }
 

@@ -11,6 +11,7 @@
 mod bits;
 mod build;
 mod count;
+mod foreign;
 mod list;
 mod nulls;
 mod rebuild;
@@ -22,6 +23,8 @@ use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 
 pub(crate) use bits::Bits;
+#[cfg(feature = "python")]
+pub(crate) use build::unaccepted;
 pub(crate) use count::{Counts, count};
 pub(crate) use view::{Part, Scratch, Store, TILE, View, fill_unset, steps};
 

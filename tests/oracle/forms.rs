@@ -208,10 +208,12 @@ fn list<T: Number, O: arrow_array::OffsetSizeTrait>(table: &Table<T>, form: Form
     let offsets = OffsetBuffer::<O>::from_lengths(lengths);
     let nulls = row_nulls(&table);
     let list: ArrayRef = if O::IS_LARGE {
-        let offsets = OffsetBuffer::<i64>::new(offsets.iter().map(|o| o.as_usize() as i64).collect());
+        let offsets =
+            OffsetBuffer::<i64>::new(offsets.iter().map(|o| o.as_usize() as i64).collect());
         Arc::new(LargeListArray::new(item::<T>(), offsets, values, nulls))
     } else {
-        let offsets = OffsetBuffer::<i32>::new(offsets.iter().map(|o| o.as_usize() as i32).collect());
+        let offsets =
+            OffsetBuffer::<i32>::new(offsets.iter().map(|o| o.as_usize() as i32).collect());
         Arc::new(ListArray::new(item::<T>(), offsets, values, nulls))
     };
     list.slice(offset, len)
@@ -220,9 +222,8 @@ fn list<T: Number, O: arrow_array::OffsetSizeTrait>(table: &Table<T>, form: Form
 fn column_arrays<T: Number>(table: &Table<T>, offset: usize) -> (Fields, Vec<ArrayRef>) {
     let fields =
         (0..table.width).map(|c| Field::new(format!("c{c}"), T::TYPE, true)).collect::<Vec<_>>();
-    let columns = (0..table.width)
-        .map(|c| T::array(&table.column(c), (offset + c) % 16))
-        .collect::<Vec<_>>();
+    let columns =
+        (0..table.width).map(|c| T::array(&table.column(c), (offset + c) % 16)).collect::<Vec<_>>();
     (fields.into(), columns)
 }
 
@@ -266,12 +267,10 @@ pub fn read<T: Number>(matrix: &Matrix) -> Table<T> {
                     (!is_null(row)).then(|| flat[row * width..(row + 1) * width].to_vec())
                 }));
             }
-            DataType::List(_) => rows.extend(
-                array.as_list::<i32>().iter().map(|row| row.map(|row| T::options(&row))),
-            ),
-            DataType::LargeList(_) => rows.extend(
-                array.as_list::<i64>().iter().map(|row| row.map(|row| T::options(&row))),
-            ),
+            DataType::List(_) => rows
+                .extend(array.as_list::<i32>().iter().map(|row| row.map(|row| T::options(&row)))),
+            DataType::LargeList(_) => rows
+                .extend(array.as_list::<i64>().iter().map(|row| row.map(|row| T::options(&row)))),
             _ => {
                 let flat = T::options(&array);
                 rows.extend(flat.chunks(width.max(1)).map(|row| Some(row.to_vec())));

@@ -72,9 +72,9 @@ pub trait Number: ArrowNativeType + Sync {
         let len = offset + values.len();
         let buffer: Vec<Self> = (0..len + 3).map(stored).collect();
         let nulls = values.iter().any(Option::is_none).then(|| {
-            let is_valid = |i: usize| i.checked_sub(offset).is_some_and(|i| {
-                values.get(i).is_some_and(Option::is_some)
-            });
+            let is_valid = |i: usize| {
+                i.checked_sub(offset).is_some_and(|i| values.get(i).is_some_and(Option::is_some))
+            };
             NullBuffer::new(BooleanBuffer::collect_bool(len, is_valid))
         });
         let values = ScalarBuffer::<Self>::from(buffer).slice(0, len);

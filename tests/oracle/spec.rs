@@ -57,12 +57,7 @@ impl Default for Settings {
 }
 
 /// The answer of a function. Panics for one it does not know: add its oracle here.
-pub fn answer<T: Number>(
-    name: &str,
-    x: &Table<T>,
-    y: &Other<T>,
-    settings: Settings,
-) -> Outcome {
+pub fn answer<T: Number>(name: &str, x: &Table<T>, y: &Other<T>, settings: Settings) -> Outcome {
     let fixed = |axis| Settings { axis: Some(axis), ..settings };
     match name {
         "sum" => reduction(x, settings, sum),
@@ -90,11 +85,7 @@ fn mean<T: Number>(values: &[Option<T>]) -> f64 {
     sum(values) / values.iter().flatten().count() as f64
 }
 
-fn reduction<T: Number>(
-    x: &Table<T>,
-    settings: Settings,
-    f: fn(&[Option<T>]) -> f64,
-) -> Outcome {
+fn reduction<T: Number>(x: &Table<T>, settings: Settings, f: fn(&[Option<T>]) -> f64) -> Outcome {
     let one = |values: Vec<Option<T>>, row_is_null: bool| {
         let valid = values.iter().flatten().count();
         let is_null = row_is_null

@@ -1,0 +1,166 @@
+//! Whose object an argument is, so that the result can be the same kind.
+//!
+//! No library is imported to find out: an object of a library that was never imported cannot be
+//! here. Classes are looked up once and kept.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// What an argument is, and a result becomes.
+pub(super) enum Origin<'py> {
+    /// `pyarrow.Array`.
+    PyArrowArray,
+    /// `pyarrow.ChunkedArray`.
+    PyArrowChunked,
+    /// `pyarrow.RecordBatch`.
+    PyArrowBatch,
+    /// `pyarrow.Table`.
+    PyArrowTable,
+    /// `polars.Series`, with its name.
+    PolarsSeries(Bound<'py, PyAny>),
+    /// `polars.DataFrame`.
+    PolarsFrame,
+    /// `numpy.ndarray`.
+    NumPy,
+    /// Anything else with the Arrow PyCapsule methods or the buffer protocol.
+    Other,
+}
+
+impl<'py> Origin<'py> {
+    pub(super) fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        if let Some(pyarrow) = PyArrow::loaded(py) {
+            for (class, origin) in [
+                (&pyarrow.array, Self::PyArrowArray),
+                (&pyarrow.chunked_array, Self::PyArrowChunked),
+                (&pyarrow.record_batch, Self::PyArrowBatch),
+                (&pyarrow.table, Self::PyArrowTable),
+            ] {
+                if object.is_instance(class.bind(py))? {
+                    return Ok(origin);
+                }
+            }
+        }
+        if let Some(numpy) = NumPy::loaded(py) {
+            if object.is_instance(numpy.ndarray.bind(py))? {
+                return Ok(Self::NumPy);
+            }
+        }
+        if let Some(polars) = Polars::loaded(py) {
+            if object.is_instance(polars.series.bind(py))? {
+                return Ok(Self::PolarsSeries(object.getattr(intern!(py, "name"))?));
+            }
+            if object.is_instance(polars.frame.bind(py))? {
+                return Ok(Self::PolarsFrame);
+            }
+        }
+        Ok(Self::Other)
+    }
+
+    /// Whether its columns are the columns of the matrix: a table has no null rows.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self, Self::PyArrowBatch | Self::PyArrowTable | Self::PolarsFrame)
+    }
+}
+
+/// A module that somebody has imported, whole.
+fn imported<'py>(py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
+    let modules = py.import(intern!(py, "sys")).ok()?.getattr(intern!(py, "modules")).ok()?;
+    modules.get_item(name).ok().filter(|module| !module.is_none())
+}
+
+fn class(module: &Bound<'_, PyAny>, name: &str) -> Option<Py<PyType>> {
+    Some(module.getattr(name).ok()?.cast_into::<PyType>().ok()?.unbind())
+}
+
+fn attribute(module: &Bound<'_, PyAny>, name: &str) -> Option<Py<PyAny>> {
+    Some(module.getattr(name).ok()?.unbind())
+}
+
+/// What this room uses of pyarrow.
+pub(super) struct PyArrow {
+    array: Py<PyType>,
+    chunked_array: Py<PyType>,
+    record_batch: Py<PyType>,
+    table: Py<PyType>,
+    pub(super) scalar: Py<PyType>,
+    pub(super) to_array: Py<PyAny>,
+    pub(super) to_chunked_array: Py<PyAny>,
+    pub(super) to_record_batch: Py<PyAny>,
+    pub(super) to_table: Py<PyAny>,
+}
+
+impl PyArrow {
+    /// `None` until pyarrow was imported.
+    pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
+        static LOADED: PyOnceLock<PyArrow> = PyOnceLock::new();
+        if let Some(loaded) = LOADED.get(py) {
+            return Some(loaded);
+        }
+        let module = imported(py, "pyarrow")?;
+        let found = Self {
+            array: class(&module, "Array")?,
+            chunked_array: class(&module, "ChunkedArray")?,
+            record_batch: class(&module, "RecordBatch")?,
+            table: class(&module, "Table")?,
+            scalar: class(&module, "Scalar")?,
+            to_array: attribute(&module, "array")?,
+            to_chunked_array: attribute(&module, "chunked_array")?,
+            to_record_batch: attribute(&module, "record_batch")?,
+            to_table: attribute(&module, "table")?,
+        };
+        Some(LOADED.get_or_init(py, || found))
+    }
+}
+
+/// What this room uses of NumPy.
+pub(super) struct NumPy {
+    pub(super) ndarray: Py<PyType>,
+    /// The base of all NumPy scalars.
+    pub(super) generic: Py<PyType>,
+    pub(super) dtype: Py<PyType>,
+    pub(super) float32: Py<PyAny>,
+    pub(super) float64: Py<PyAny>,
+}
+
+impl NumPy {
+    /// `None` until NumPy was imported.
+    pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
+        static LOADED: PyOnceLock<NumPy> = PyOnceLock::new();
+        if let Some(loaded) = LOADED.get(py) {
+            return Some(loaded);
+        }
+        let module = imported(py, "numpy")?;
+        let dtype = class(&module, "dtype")?;
+        let float = |name| Some(dtype.bind(py).call1((name,)).ok()?.unbind());
+        let found = Self {
+            ndarray: class(&module, "ndarray")?,
+            generic: class(&module, "generic")?,
+            float32: float("float32")?,
+            float64: float("float64")?,
+            dtype,
+        };
+        Some(LOADED.get_or_init(py, || found))
+    }
+}
+
+/// What this room uses of polars.
+pub(super) struct Polars {
+    pub(super) series: Py<PyType>,
+    pub(super) frame: Py<PyType>,
+}
+
+impl Polars {
+    /// `None` until polars was imported.
+    pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
+        static LOADED: PyOnceLock<Polars> = PyOnceLock::new();
+        if let Some(loaded) = LOADED.get(py) {
+            return Some(loaded);
+        }
+        let module = imported(py, "polars")?;
+        let found = Self { series: class(&module, "Series")?, frame: class(&module, "DataFrame")? };
+        Some(LOADED.get_or_init(py, || found))
+    }
+}

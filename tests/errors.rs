@@ -1,0 +1,224 @@
+//! Bad input gives an error that carries the values, never a panic.
+
+mod oracle;
+
+use std::sync::Arc;
+
+use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int32Array,
+    ListArray, RecordBatch, StringArray,
+};
+use arrow_schema::{DataType, Field};
+use raptors_arrow::compute::{Operand, Options, Per, Value, add, call_function, mean, scale, sum};
+use raptors_arrow::dispatch::{Settings, set_num_threads};
+use raptors_arrow::{Error, Matrix};
+
+fn floats(n: usize) -> ArrayRef {
+    Arc::new(Float32Array::from((0..n).map(|i| i as f32).collect::<Vec<_>>()))
+}
+
+fn square() -> Matrix {
+    Matrix::reshape(&floats(4), 2).unwrap()
+}
+
+fn said<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
+    result.expect_err("an error was expected")
+}
+
+#[test]
+fn a_ragged_list_names_its_first_ragged_row() {
+    let rows = [Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0)])];
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(rows));
+    let error = said(Matrix::try_from(&list));
+    assert_eq!(error, Error::Ragged { function: "as_matrix", expected: 2, row: 2, got: 1 });
+    assert!(error.to_string().contains("row 2 has 1"), "{error}");
+}
+
+#[test]
+fn other_types_are_refused_by_name() {
+    let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(
+        Int32Array::from(vec![0, 0]),
+        Arc::new(Float32Array::from(vec![1.0])),
+    ));
+    let strings: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    for array in [dictionary, strings] {
+        let got = array.data_type().clone();
+        match said(Matrix::try_from(&array)) {
+            Error::Type { got: named, .. } => assert_eq!(named, got),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn integers_are_a_matrix_that_floats_only_functions_refuse() {
+    let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let x = Matrix::try_from(&ints).unwrap();
+    for error in [said(sum(&x, Per::Matrix)), said(mean(&x, Per::Row)), said(scale(&x, 2.0))] {
+        assert!(matches!(&error, Error::Type { got: DataType::Int32, .. }), "{error}");
+    }
+}
+
+#[test]
+fn widths_rows_and_types_of_a_second_operand_must_fit() {
+    let x = square();
+    let three = Matrix::reshape(&floats(6), 3).unwrap();
+    let error = said(add(&x, &three));
+    assert_eq!(error, Error::Width { function: "add", what: "y", expected: 2, got: 3 });
+    let error = said(add(&x, Operand::row(&floats(3)).unwrap()));
+    assert_eq!(error, Error::Width { function: "add", what: "y", expected: 2, got: 3 });
+    let error = said(add(&x, Operand::column(&floats(3)).unwrap()));
+    assert_eq!(error, Error::Rows { function: "add", what: "y", expected: 2, got: 3 });
+    let tall = Matrix::reshape(&floats(6), 2).unwrap();
+    let error = said(add(&x, &tall));
+    assert_eq!(error, Error::Rows { function: "add", what: "y", expected: 2, got: 3 });
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 4]));
+    let error = said(add(&x, &Matrix::reshape(&doubles, 2).unwrap()));
+    let mixed = Error::Mixed {
+        function: "add",
+        what: "y",
+        expected: DataType::Float32,
+        got: DataType::Float64,
+    };
+    assert_eq!(error, mixed);
+}
+
+#[test]
+fn a_null_scalar_is_refused() {
+    let null: ArrayRef = Arc::new(Float32Array::from(vec![None]));
+    let error = said(scale(&square(), Operand::scalar(null)));
+    assert_eq!(error, Error::NullScalar { function: "scale", what: "y" });
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let error = said(Matrix::reshape(&floats(7), 2));
+    assert_eq!(error, Error::Reshape { function: "as_matrix", len: 7, width: 2 });
+    assert!(Matrix::reshape(&floats(7), 0).is_err());
+    // Lists of no elements, so many that the product of their sizes overflows.
+    let mut array: ArrayRef = floats(0);
+    for _ in 0..3 {
+        let field = Arc::new(Field::new_list_field(array.data_type().clone(), true));
+        array = Arc::new(FixedSizeListArray::new(field, i32::MAX, array, None));
+    }
+    match said(Matrix::try_from(&array)) {
+        Error::TooLarge { .. } => {}
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn columns_of_different_types_are_refused() {
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 4]));
+    let batch = RecordBatch::try_from_iter([("a", floats(4)), ("b", doubles)]).unwrap();
+    match said(Matrix::try_from(&batch)) {
+        Error::Mixed { expected: DataType::Float32, got: DataType::Float64, .. } => {}
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn chunks_must_have_one_width_and_type() {
+    let wide = Matrix::reshape(&floats(6), 3).unwrap();
+    assert!(matches!(said(Matrix::from_chunks(vec![square(), wide])), Error::Width { .. }));
+    let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let ints = Matrix::reshape(&ints, 2).unwrap();
+    assert!(matches!(said(Matrix::from_chunks(vec![square(), ints])), Error::Mixed { .. }));
+    assert!(Matrix::from_chunks(Vec::new()).is_err());
+}
+
+fn tensor(metadata: &str) -> Result<Matrix, Error> {
+    let values = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(
+        [Some((0..6).map(|i| Some(i as f32)))],
+        6,
+    );
+    let field = Field::new("t", values.data_type().clone(), true).with_metadata(
+        [
+            ("ARROW:extension:name".to_owned(), "arrow.fixed_shape_tensor".to_owned()),
+            ("ARROW:extension:metadata".to_owned(), metadata.to_owned()),
+        ]
+        .into(),
+    );
+    Matrix::from_field(&Arc::new(field), &[Arc::new(values)])
+}
+
+#[test]
+fn tensors_are_checked_and_permutations_refused_by_name() {
+    assert!(tensor(r#"{"shape":[2,3]}"#).is_ok());
+    assert!(tensor(r#"{"shape":[2,3],"dim_names":["H","W"],"permutation":[0,1]}"#).is_ok());
+    for bad in [
+        r#"{"shape":[2,4]}"#,
+        r#"{"shape":[2,3],"permutation":[1,0]}"#,
+        r#"{"shape":"x"}"#,
+        r#"{}"#,
+        "no json",
+        r#"{"shape":[18446744073709551615,3]}"#,
+    ] {
+        assert!(matches!(said(tensor(bad)), Error::Tensor { .. }), "{bad}");
+    }
+    let error = said(tensor(r#"{"shape":[2,3],"permutation":[1,0]}"#));
+    assert!(error.to_string().contains("permutation"), "{error}");
+}
+
+#[test]
+fn calls_by_name_check_name_arguments_and_options() {
+    let x = Value::Matrix(square());
+    let none = Options::new();
+    let error = said(call_function("summ", std::slice::from_ref(&x), &none));
+    assert_eq!(error, Error::NoSuchFunction { name: "summ".into(), near: Some("sum") });
+    let error = said(call_function("qqqqqq", std::slice::from_ref(&x), &none));
+    assert_eq!(error, Error::NoSuchFunction { name: "qqqqqq".into(), near: None });
+    let error = said(call_function("add", std::slice::from_ref(&x), &none));
+    assert_eq!(error, Error::Arguments { function: "add", expected: 2, got: 1 });
+    let one = std::slice::from_ref(&x);
+    let error = said(call_function("sum", one, &Options::new().set("ddof", 1)));
+    assert!(matches!(error, Error::NoSuchOption { .. }));
+    for options in [
+        Options::new().set("axis", 2),
+        Options::new().set("axis", true),
+        Options::new().set("skip_nulls", 1),
+        Options::new().set("min_count", -1),
+    ] {
+        assert!(matches!(said(call_function("sum", one, &options)), Error::OptionValue { .. }));
+    }
+    let error = said(call_function("sum", &[Value::Number(1.0)], &none));
+    assert!(matches!(error, Error::Argument { argument: "x", .. }), "{error}");
+    let error = said(call_function("scale", &[x.clone(), x.clone()], &none));
+    assert!(matches!(error, Error::Argument { argument: "factor", .. }), "{error}");
+    let error = said(call_function("broadcast_add", &[x.clone(), Value::Number(1.0)], &none));
+    assert!(matches!(error, Error::Argument { argument: "row", .. }), "{error}");
+    let error = said(call_function("add", &[x.clone(), x], &Options::new().set("axis", 0)));
+    assert!(matches!(error, Error::Argument { argument: "y", .. }), "{error}");
+}
+
+#[test]
+fn settings_that_cannot_be_honoured_are_errors() {
+    let read = |name: &'static str, value: &'static str| {
+        Settings::from_variables(|asked| (asked == name).then(|| value.to_owned()))
+    };
+    for (name, value) in [
+        ("RAPTORS_NUM_THREADS", "0"),
+        ("RAPTORS_NUM_THREADS", "many"),
+        ("RAPTORS_NUM_THREADS", "1025"),
+        ("RAPTORS_SIMD", "avx3"),
+        ("RAPTORS_BACKEND", "cuda"),
+        ("RAPTORS_POOL_BYTES", "1T"),
+        ("RAPTORS_POOL_BYTES", "-1"),
+    ] {
+        match said(read(name, value)) {
+            Error::Setting { variable, value: named, .. } => {
+                assert_eq!((variable, named.as_str()), (name, value));
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let missing = if cfg!(target_arch = "x86_64") { "neon" } else { "avx2" };
+    assert!(read("RAPTORS_SIMD", missing).is_err());
+    assert_eq!(cfg!(target_os = "macos"), read("RAPTORS_BACKEND", "vdsp").is_ok());
+    assert_eq!(read("RAPTORS_NUM_THREADS", " 3 ").unwrap().threads, Some(3));
+    assert_eq!(read("RAPTORS_NUM_THREADS", "").unwrap().threads, None);
+    assert_eq!(read("RAPTORS_POOL_BYTES", "64m").unwrap().pool_bytes, Some(64 << 20));
+    assert!(read("RAPTORS_SIMD", "portable").unwrap().simd.is_some());
+    assert!(matches!(said(set_num_threads(0)), Error::Setting { .. }));
+}
