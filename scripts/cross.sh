@@ -46,12 +46,16 @@ say "toolchain: $("$RUSTC" --version), $("$cargo" --version)"
 # No -L for qemu: with -L /usr/aarch64-linux-gnu it takes that loader but the libc of libc6:arm64,
 # another build of it, and the first thread that is started hangs. Without, both are libc6:arm64's.
 say "aarch64 Linux: building the tests and running them under qemu"
+# qemu 7.2 itself aborts (qemu_plugin_vcpu_init_hook) when a child forked off a thread starts threads,
+# a ten-line C program included. So this one test cannot run here, and forks on aarch64 stay untested.
+skipped=a_forked_child_computes_with_a_pool_of_its_own
+say "aarch64 Linux: NOT run, qemu aborts on it: $skipped"
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64 \
 RAPTORS_TEST_QUICK=1 \
-    "$cargo" test --locked --target aarch64-unknown-linux-gnu --tests
+    "$cargo" test --locked --target aarch64-unknown-linux-gnu --tests -- --skip "$skipped"
 
 say "aarch64 macOS: type-checking the library"
 RUSTC_BOOTSTRAP=1 "$cargo" check --locked -Z build-std --target aarch64-apple-darwin --lib
 
-say "both passed"
+say "both passed, but for $skipped, which was not run"

@@ -14,7 +14,7 @@ use crate::dispatch::vendor::Operation;
 use crate::dispatch::{Backend, Family, Plan, Store, Work, machine, plan, run, settings, simd};
 use crate::error::Result;
 use crate::kernel::{Add, Binary, Body, Divide, Multiply, Simd, Subtract};
-use crate::kernel::{each, each_row, each_scalar};
+use crate::kernel::{each, each_scalar, repeat_each};
 use crate::matrix::{
     self, Bits, Chunk, Column, Matrix, Number, Part, Scratch, TILE, Values, steps,
 };
@@ -44,6 +44,22 @@ pub fn add<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 }
 
 /// `x - y`, where `y` is a number, a row, a column or a matrix.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{Array, ArrayRef, FixedSizeListArray, types::Float32Type};
+/// use raptors_arrow::{Matrix, compute::{self, Operand, Per}};
+///
+/// let rows = [Some([Some(1.0), Some(2.0)]), None, Some([Some(3.0), Some(6.0)])];
+/// let array: ArrayRef =
+///     Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 2));
+/// let x = Matrix::try_from(&array)?;
+/// let mean = compute::mean(&x, Per::Column)?;
+/// let centred = compute::subtract(&x, Operand::row(&mean)?)?;
+/// let arrays = centred.to_arrays()?;
+/// assert_eq!(arrays[0].data_type(), array.data_type());
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -277,15 +293,27 @@ fn rebuilt<T: Number>(chunk: &Chunk, nulls: Nulls, out: Output<T>) -> Chunk {
 
 /// Room for the tiles of a thread.
 struct Tiles<T> {
+    /// A piece of `y` that had to be copied.
     y: Scratch<T>,
-    out: Scratch<T>,
+    /// One value per row, once for each element of the row.
+    repeated: Scratch<T>,
+    /// Results on their way past the cache.
+    held: Scratch<T>,
 }
 
 impl<T> Default for Tiles<T> {
     fn default() -> Self {
-        Self { y: Scratch::new(), out: Scratch::new() }
+        Self { y: Scratch::new(), repeated: Scratch::new(), held: Scratch::new() }
     }
 }
+
+/// Widths from which a value per row is taken as a number for its row; below, it is repeated for
+/// each element, so that the loop does not stop at every row.
+const WIDE: usize = 64;
+
+/// Elements that are computed to L1 before they are stored past the cache: few enough to share
+/// L1 with the operands (docs/perf/stores.md).
+const STREAMED: usize = 1024;
 
 /// One task, compiled for an instruction set.
 struct Elementwise<'r, 't, 'a, T, O> {
@@ -302,18 +330,17 @@ impl<T: Number, O: Binary> Body for Elementwise<'_, '_, '_, T, O> {
     fn run<S: Simd>(self, _: S) {
         let Self { work, pattern, tiles, task } = self;
         let streams = work.plan.store == Store::Streaming;
-        for piece in steps(0..task.out.len(), TILE) {
+        let step = if streams { STREAMED } else { TILE };
+        for piece in steps(0..task.out.len(), step) {
             let out = &mut task.out[piece.clone()];
             let elements = task.first + piece.start..task.first + piece.end;
+            let Tiles { y, repeated, held } = &mut *tiles;
+            held.resize(STREAMED, T::default());
+            let tile = if streams { &mut held[..out.len()] } else { &mut *out };
+            work.compute(task.part, task.column, elements.clone(), pattern, y, repeated, tile);
+            clear_nulls(task.part.width, task.nulls, task.column, elements, tile);
             if streams {
-                tiles.out.resize(TILE, T::default());
-                let tile = &mut tiles.out[..out.len()];
-                work.compute(task.part, task.column, elements.clone(), pattern, &mut tiles.y, tile);
-                clear_nulls(task.part.width, task.nulls, task.column, elements, tile);
-                simd::stream(out, tile);
-            } else {
-                work.compute(task.part, task.column, elements.clone(), pattern, &mut tiles.y, out);
-                clear_nulls(task.part.width, task.nulls, task.column, elements, out);
+                simd::stream(out, &held[..piece.len()]);
             }
         }
         if streams {
@@ -325,6 +352,7 @@ impl<T: Number, O: Binary> Body for Elementwise<'_, '_, '_, T, O> {
 impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
     /// Computes a tile: `elements` of the part, counted row by row, or of one column.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "three of them are room that the thread keeps")]
     fn compute(
         &self,
         part: &Part<'_, T>,
@@ -332,6 +360,7 @@ impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
         elements: Range<usize>,
         pattern: &[T],
         scratch: &mut Scratch<T>,
+        repeated: &mut Scratch<T>,
         out: &mut [T],
     ) {
         let width = part.width;
@@ -368,31 +397,27 @@ impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
                 }
             }
             (Aligned::Column(y, _), None) => {
-                let mut at = 0;
                 let rows = elements.start / width..elements.end.div_ceil(width);
+                let first = part.first + rows.start;
+                let mut at = 0;
                 let mut row = rows.start;
-                for (y_part, range) in y.flat_pieces(part.first + rows.start..part.first + rows.end)
-                {
+                for (y_part, range) in y.flat_pieces(first..part.first + rows.end) {
                     let y = y_part.flat(range, fill, scratch);
-                    let mut y_at = 0;
-                    while y_at < y.len() {
-                        // A piece may begin or end inside a row; the whole rows between go at once.
-                        let inside = elements.start + at - row * width;
-                        let left = out.len() - at;
-                        let whole =
-                            if inside == 0 { (left / width).min(y.len() - y_at) } else { 0 };
-                        let (take, used) = match whole {
-                            0 => ((width - inside).min(left), 1),
-                            whole => (whole * width, whole),
-                        };
-                        let (x, out) = (&x[at..at + take], &mut out[at..at + take]);
-                        match whole {
-                            0 => self.each_scalar(x, y[y_at], out),
-                            whole => self.each_row(x, &y[y_at..y_at + whole], width, out),
+                    if width >= WIDE {
+                        for y in y {
+                            let end = ((row + 1) * width).min(elements.end) - elements.start;
+                            self.each_scalar(&x[at..end], *y, &mut out[at..end]);
+                            (at, row) = (end, row + 1);
                         }
-                        at += take;
-                        y_at += used;
-                        row += used;
+                    } else {
+                        // The piece may begin or end inside a row.
+                        let inside = elements.start + at - row * width;
+                        repeated.resize(y.len() * width, fill);
+                        repeat_each(y, width, repeated);
+                        let end = ((row + y.len()) * width).min(elements.end) - elements.start;
+                        let y_each = &repeated[inside..inside + end - at];
+                        self.each(&x[at..end], y_each, &mut out[at..end]);
+                        (at, row) = (end, row + y.len());
                     }
                 }
             }
@@ -433,11 +458,6 @@ impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
         } else {
             each_scalar(self.op, x, y, out);
         }
-    }
-
-    #[inline(always)]
-    fn each_row(&self, x: &[T], y: &[T], width: usize, out: &mut [T]) {
-        each_row(self.op, x, y, width, out);
     }
 }
 

@@ -202,6 +202,10 @@ fn array<T: Number>(
     Arc::new(PrimitiveArray::<T::Arrow>::new(values, nulls))
 }
 
+/// Columns that a task takes at most: with a leaf of rows 32 MiB of float32, so that an interrupt
+/// does not wait.
+const COLUMNS_OF_A_TASK: usize = 8192;
+
 /// A reduction that is planned.
 struct Reduction<'a, T> {
     function: &'static str,
@@ -290,10 +294,13 @@ impl<'a, T: Number> Reduction<'a, T> {
         }
         let leaves = self.leaves_per_task(LEAF.saturating_mul(width));
         let row_tasks = rows.div_ceil(leaves.saturating_mul(LEAF));
-        // Too few leaves for the threads: split the columns too, at whole cache lines.
-        let wanted = if self.plan.threads > 1 { 4 * self.plan.threads } else { 1 };
+        // Too few leaves for the threads: split the columns too, into pieces of a page or more,
+        // which the prefetchers follow.
+        let wanted = if self.plan.threads > 1 { 2 * self.plan.threads } else { 1 };
         let groups = wanted.div_ceil(row_tasks.max(1));
-        let group = width.div_ceil(groups.max(1)).next_multiple_of(64);
+        let page = 4096 / std::mem::size_of::<T>();
+        let group =
+            width.div_ceil(groups.max(1)).next_multiple_of(64).clamp(page, COLUMNS_OF_A_TASK);
         let tasks = steps(0..width, group)
             .flat_map(|columns| {
                 steps(0..rows, leaves * LEAF).map(move |rows| (columns.clone(), rows))
@@ -431,7 +438,7 @@ impl<T: Number> Body for SumColumns<'_, '_, T> {
         for columns in steps(self.columns, COLUMN_BLOCK) {
             let mut block = Interleaved::new(columns.len());
             for (part, rows) in self.view.rows(self.rows.clone()) {
-                let step = if part.is_dense() { rows.len() } else { TILE / columns.len() };
+                let step = if part.is_dense() { rows.len() } else { rows_of_a_tile(columns.len()) };
                 for rows in steps(rows, step) {
                     let (x, stride) = part.block(rows, columns.clone(), T::NEUTRAL, self.scratch);
                     block.feed(simd, x, stride);
@@ -441,6 +448,11 @@ impl<T: Number> Body for SumColumns<'_, '_, T> {
         }
         sums
     }
+}
+
+/// Rows of a tile that must be copied: at least those that are added together.
+fn rows_of_a_tile(width: usize) -> usize {
+    (TILE / width.max(1)).next_multiple_of(32)
 }
 
 /// One result for each of some rows.
@@ -468,7 +480,7 @@ impl<T: Number> Body for SumRows<'_, '_, T> {
         let width = view.width;
         for (part, rows) in view.rows(first..first + out.len()) {
             let step = match part.is_dense() {
-                _ if by_columns => COLUMN_BLOCK,
+                _ if by_columns => ROWS_HELD,
                 true => ROWS_HELD,
                 false => (TILE / width.max(1)).clamp(1, ROWS_HELD),
             };

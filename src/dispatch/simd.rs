@@ -139,7 +139,11 @@ mod x86 {
         #[inline(always)]
         fn widen(self, x: &[f32; LANES]) -> Self::V {
             let halves: [[f32; 4]; 2] = pulp::cast(*x);
-            halves.map(|half| self.avx._mm256_cvtps_pd(pulp::cast(half)))
+            // Not `map`: its closure is not always inlined, and would then run without AVX.
+            [
+                self.avx._mm256_cvtps_pd(pulp::cast(halves[0])),
+                self.avx._mm256_cvtps_pd(pulp::cast(halves[1])),
+            ]
         }
         #[inline(always)]
         fn add(self, a: Self::V, b: Self::V) -> Self::V {

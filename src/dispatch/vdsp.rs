@@ -345,7 +345,10 @@ mod tests {
         Arc::new(Float64Array::from((0..n).map(|i| 0.1 + i as f64).collect::<Vec<_>>()))
     }
 
-    fn with<R>(backend: BackendChoice, f: impl FnOnce() -> R) -> (R, BTreeMap<&'static str, usize>) {
+    fn with<R>(
+        backend: BackendChoice,
+        f: impl FnOnce() -> R,
+    ) -> (R, BTreeMap<&'static str, usize>) {
         let settings = Settings { backend: Some(backend), threads: Some(1), ..Settings::default() };
         take_calls();
         let result = with_settings(settings, f);

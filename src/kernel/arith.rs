@@ -63,49 +63,33 @@ pub(crate) fn each_scalar<T: Element, O: Binary>(op: O, x: &[T], y: T, out: &mut
     }
 }
 
-/// `out[r][c] = x[r][c] op y[r]` for whole rows of `width`.
+/// Writes each value `width` times: one value per row becomes one per element.
 #[inline(always)]
-pub(crate) fn each_row<T: Element, O: Binary>(
-    op: O,
-    x: &[T],
-    y: &[T],
-    width: usize,
-    out: &mut [T],
-) {
+pub(crate) fn repeat_each<T: Element>(y: &[T], width: usize, out: &mut [T]) {
     match width {
-        0 => {}
-        1 => each(op, x, y, out),
-        2 => each_row_narrow::<T, O, 2>(op, x, y, out),
-        3 => each_row_narrow::<T, O, 3>(op, x, y, out),
-        4 => each_row_narrow::<T, O, 4>(op, x, y, out),
-        5 => each_row_narrow::<T, O, 5>(op, x, y, out),
-        6 => each_row_narrow::<T, O, 6>(op, x, y, out),
-        7 => each_row_narrow::<T, O, 7>(op, x, y, out),
-        8 => each_row_narrow::<T, O, 8>(op, x, y, out),
-        9 => each_row_narrow::<T, O, 9>(op, x, y, out),
-        10 => each_row_narrow::<T, O, 10>(op, x, y, out),
-        11 => each_row_narrow::<T, O, 11>(op, x, y, out),
-        12 => each_row_narrow::<T, O, 12>(op, x, y, out),
-        13 => each_row_narrow::<T, O, 13>(op, x, y, out),
-        14 => each_row_narrow::<T, O, 14>(op, x, y, out),
-        15 => each_row_narrow::<T, O, 15>(op, x, y, out),
-        16 => each_row_narrow::<T, O, 16>(op, x, y, out),
-        _ => {
-            let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(width));
-            for ((x, out), y) in rows.zip(y) {
-                each_scalar(op, x, *y, out);
-            }
-        }
+        2 => repeat_narrow::<T, 2>(y, out),
+        3 => repeat_narrow::<T, 3>(y, out),
+        4 => repeat_narrow::<T, 4>(y, out),
+        5 => repeat_narrow::<T, 5>(y, out),
+        6 => repeat_narrow::<T, 6>(y, out),
+        7 => repeat_narrow::<T, 7>(y, out),
+        8 => repeat_narrow::<T, 8>(y, out),
+        9 => repeat_narrow::<T, 9>(y, out),
+        10 => repeat_narrow::<T, 10>(y, out),
+        11 => repeat_narrow::<T, 11>(y, out),
+        12 => repeat_narrow::<T, 12>(y, out),
+        13 => repeat_narrow::<T, 13>(y, out),
+        14 => repeat_narrow::<T, 14>(y, out),
+        15 => repeat_narrow::<T, 15>(y, out),
+        16 => repeat_narrow::<T, 16>(y, out),
+        _ => out.chunks_exact_mut(width).zip(y).for_each(|(row, y)| row.fill(*y)),
     }
 }
 
 #[inline(always)]
-fn each_row_narrow<T: Element, O: Binary, const W: usize>(op: O, x: &[T], y: &[T], out: &mut [T]) {
-    let (x, _) = x.as_chunks::<W>();
-    let (out, _) = out.as_chunks_mut::<W>();
-    for ((x, out), y) in x.iter().zip(out).zip(y) {
-        for c in 0..W {
-            out[c] = op.apply(x[c], *y).settled();
-        }
+fn repeat_narrow<T: Element, const W: usize>(y: &[T], out: &mut [T]) {
+    let (rows, _) = out.as_chunks_mut::<W>();
+    for (row, y) in rows.iter_mut().zip(y) {
+        *row = [*y; W];
     }
 }

@@ -12,7 +12,7 @@ mod lanes;
 mod rows;
 mod sum;
 
-pub(crate) use arith::{Add, Binary, Divide, Multiply, Subtract, each, each_row, each_scalar};
+pub(crate) use arith::{Add, Binary, Divide, Multiply, Subtract, each, each_scalar, repeat_each};
 pub(crate) use counts::count_columns;
 pub(crate) use element::Element;
 pub(crate) use lanes::{Body, LANES, Portable, Simd, fold};

@@ -3,8 +3,12 @@
 use super::sum::{add_to_lanes, eights, padded};
 use super::{Element, LANES, LEAF, Sequence, Simd, fold};
 
-/// Rows summed at once: four chains of additions hide the latency of one.
+/// Long rows summed at once: four chains of additions hide the latency of one.
 const TOGETHER: usize = 4;
+
+/// Bytes from which a row is worth a stream of its own: a page. Four shorter rows at once are a
+/// quarter slower from memory than one after the other (docs/perf/lanes.md).
+const OWN_STREAM: usize = 4096;
 
 /// Writes the sum of each row of `x` to `out`; there are `out.len()` rows of `width` elements.
 #[inline(always)]
@@ -61,15 +65,21 @@ fn narrow<T: Element, const W: usize>(x: &[T], out: &mut [f64]) {
     }
 }
 
-/// Rows of at most one leaf.
+/// Rows of at most one leaf: one after the other while they are short, four at once where each is
+/// a stream of its own.
 #[inline(always)]
 fn one_leaf<T: Element, S: Simd>(simd: S, x: &[T], width: usize, out: &mut [f64]) {
-    let (groups, rest) = out.as_chunks_mut::<TOGETHER>();
-    let mut rows = x.chunks_exact(TOGETHER * width);
-    for (o, group) in groups.iter_mut().zip(&mut rows) {
-        let (a, group) = group.split_at(width);
-        let (b, group) = group.split_at(width);
-        let (c, d) = group.split_at(width);
+    let (groups, rest) = if std::mem::size_of::<T>() * width < OWN_STREAM {
+        out.split_at_mut(0)
+    } else {
+        let together = out.len() / TOGETHER * TOGETHER;
+        out.split_at_mut(together)
+    };
+    let (x, x_rest) = x.split_at(groups.len() * width);
+    for (o, rows) in groups.chunks_exact_mut(TOGETHER).zip(x.chunks_exact(TOGETHER * width)) {
+        let (a, rows) = rows.split_at(width);
+        let (b, rows) = rows.split_at(width);
+        let (c, d) = rows.split_at(width);
         let mut acc = [simd.splat(-0.0); TOGETHER];
         for (((a, b), c), d) in eights(a).iter().zip(eights(b)).zip(eights(c)).zip(eights(d)) {
             acc[0] = simd.add(acc[0], T::load(simd, a));
@@ -78,14 +88,14 @@ fn one_leaf<T: Element, S: Simd>(simd: S, x: &[T], width: usize, out: &mut [f64]
             acc[3] = simd.add(acc[3], T::load(simd, d));
         }
         let whole = width / LANES * LANES;
-        if whole < width {
-            for (acc, row) in acc.iter_mut().zip([a, b, c, d]) {
-                *acc = simd.add(*acc, T::load(simd, &padded(&row[whole..])));
+        for ((o, mut acc), row) in o.iter_mut().zip(acc).zip([a, b, c, d]) {
+            if whole < width {
+                acc = simd.add(acc, T::load(simd, &padded(&row[whole..])));
             }
+            *o = fold(simd.store(acc));
         }
-        *o = acc.map(|v| fold(simd.store(v)));
     }
-    for (o, row) in rest.iter_mut().zip(rows.remainder().chunks_exact(width)) {
+    for (o, row) in rest.iter_mut().zip(x_rest.chunks_exact(width)) {
         *o = fold(add_to_lanes(simd, [-0.0; LANES], 0, row));
     }
 }

@@ -22,8 +22,15 @@ pub(crate) const LEAF: usize = 1024;
 /// Leaves summed at once: four chains of additions hide the latency of one.
 const TOGETHER: usize = 4;
 
-/// Columns whose eight lanes are kept in L1 at once: 256 × 8 × 8 bytes = 16 KiB.
-pub(crate) const COLUMN_BLOCK: usize = 256;
+/// Columns that are summed at once: one lane of them is 16 KiB, half an L1; all eight lie in L2.
+pub(crate) const COLUMN_BLOCK: usize = 2048;
+
+/// Rows of one lane that are added before its sums are stored again: four rows are as many
+/// streams as every prefetcher follows.
+const ROWS_OF_LANE: usize = 4;
+
+/// Widths from which rows are taken lane by lane; narrower ones go in the order they lie.
+const WIDE: usize = 32;
 
 /// Joins leaves `width` sums wide, in the order of their index.
 pub(crate) struct Tree {
@@ -160,7 +167,8 @@ fn leaves_together<T: Element, S: Simd>(simd: S, x: &[T]) -> [f64; TOGETHER] {
         acc[2] = simd.add(acc[2], T::load(simd, c));
         acc[3] = simd.add(acc[3], T::load(simd, d));
     }
-    acc.map(|v| fold(simd.store(v)))
+    let [a, b, c, d] = acc;
+    [fold(simd.store(a)), fold(simd.store(b)), fold(simd.store(c)), fold(simd.store(d))]
 }
 
 /// Adds `x`, whose first element is number `at` of its leaf, to the lanes.
@@ -226,7 +234,12 @@ impl Interleaved {
         while !x.is_empty() {
             let room = LEAF - self.filled;
             let rows = (x.len() + stride - width) / stride;
-            if stride == width && self.filled % LANES == 0 && rows.min(room) >= LANES {
+            let block = LANES * ROWS_OF_LANE;
+            if width >= WIDE && self.filled % LANES == 0 && rows.min(room) >= block {
+                add_lane_by_lane(simd, &mut self.lanes, x, width, stride);
+                self.advance(block);
+                x = x.get(block * stride..).unwrap_or(&[]);
+            } else if stride == width && self.filled % LANES == 0 && rows.min(room) >= LANES {
                 let take = rows.min(room) / LANES * LANES;
                 let (now, rest) = x.split_at(take * width);
                 add_whole_lanes(simd, &mut self.lanes, now, width);
@@ -283,6 +296,42 @@ fn add_into<T: Element, S: Simd>(simd: S, acc: &mut [f64], x: &[T]) {
     }
     for (a, x) in acc_tail.iter_mut().zip(x_tail) {
         *a += x.widen();
+    }
+}
+
+/// Adds the next 32 rows, all rows of a lane before the next lane. In the order they lie, each
+/// row would load and store the sums of its lane; and a block of columns narrow enough to keep
+/// all lanes in L1 reads pieces too short to be prefetched (docs/perf/lanes.md).
+#[inline(always)]
+fn add_lane_by_lane<T: Element, S: Simd>(
+    simd: S,
+    lanes: &mut [f64],
+    x: &[T],
+    width: usize,
+    stride: usize,
+) {
+    for (lane, acc) in lanes.chunks_exact_mut(width).enumerate() {
+        let row = |i: usize| {
+            let at = (lane + i * LANES) * stride;
+            &x[at..at + width]
+        };
+        let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+        let (sums, sums_tail) = acc.as_chunks_mut::<LANES>();
+        let rows = eights(a).iter().zip(eights(b)).zip(eights(c)).zip(eights(d));
+        for (sum, (((a, b), c), d)) in sums.iter_mut().zip(rows) {
+            let mut v = simd.load(sum);
+            v = simd.add(v, T::load(simd, a));
+            v = simd.add(v, T::load(simd, b));
+            v = simd.add(v, T::load(simd, c));
+            v = simd.add(v, T::load(simd, d));
+            *sum = simd.store(v);
+        }
+        for (i, sum) in sums_tail.iter_mut().enumerate() {
+            let at = width / LANES * LANES + i;
+            for row in [a, b, c, d] {
+                *sum += row[at].widen();
+            }
+        }
     }
 }
 

@@ -54,13 +54,18 @@ mod runs {
 
     use arrow_buffer::Buffer;
 
-    use crate::matrix::{Column, Matrix, Number, Scratch, Values};
+    use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values};
 
     impl Matrix {
         /// Says that values were copied on the way in, and why.
         pub(crate) fn with_copy(mut self, reason: Option<&'static str>) -> Self {
             self.copied = self.copied.or(reason);
             self
+        }
+
+        /// Whether it came from, and goes back to, a plain array of numbers.
+        pub(crate) fn is_flat(&self) -> bool {
+            self.form == Form::Flat
         }
 
         /// The rows of each chunk.
