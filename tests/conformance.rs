@@ -86,10 +86,16 @@ fn around_lane_leaf_tile_and_block_edges() {
 }
 
 /// The same bits for threads × chunkings × offsets × levels × stores.
-fn same_bits<T: Number>(random: &mut Random, rows: usize, width: usize, nulls: Nulls) {
+fn same_bits<T: Number>(
+    random: &mut Random,
+    rows: usize,
+    width: usize,
+    nulls: Nulls,
+    layouts: &[Layout],
+) {
     let chunkings = if quick() { 4 } else { 20 };
     let threads: &[usize] = if quick() { &[1, 3] } else { &[1, 2, 3, 8] };
-    for layout in [Layout::FixedSizeList, Layout::Struct] {
+    for &layout in layouts {
         let table = as_held(&Table::<T>::random(random, rows, width, nulls), layout);
         let calls = few_calls::<T>(random, rows, width, nulls);
         let whole = matrix(&table, Form::plain(layout));
@@ -140,8 +146,11 @@ fn bits_depend_on_nothing_but_the_input() {
     };
     for (i, &(rows, width)) in shapes.iter().enumerate() {
         let nulls = [Nulls::None, Nulls::Both];
-        same_bits::<f32>(&mut random, rows, width, nulls[i % 2]);
-        same_bits::<f64>(&mut random, rows, width, nulls[(i + 1) % 2]);
+        // By columns where that is how such data comes: tall and not too wide.
+        let all = [Layout::FixedSizeList, Layout::Struct];
+        let layouts = if width <= 3 { &all[..] } else { &all[..1] };
+        same_bits::<f32>(&mut random, rows, width, nulls[i % 2], layouts);
+        same_bits::<f64>(&mut random, rows, width, nulls[(i + 1) % 2], layouts);
     }
 }
 

@@ -127,7 +127,7 @@ impl Sequence {
         let mut sum = self.stack[depth];
         while depth > 0 {
             depth -= 1;
-            sum = self.stack[depth] + sum;
+            sum += self.stack[depth];
         }
         sum
     }
@@ -145,7 +145,7 @@ impl Sequence {
         let mut whole = self.leaves;
         while whole & 1 == 1 {
             self.depth -= 1;
-            sum = self.stack[self.depth] + sum;
+            sum += self.stack[self.depth];
             whole >>= 1;
         }
         self.stack[self.depth] = sum;
@@ -235,11 +235,14 @@ impl Interleaved {
             let room = LEAF - self.filled;
             let rows = (x.len() + stride - width) / stride;
             let block = LANES * ROWS_OF_LANE;
-            if width >= WIDE && self.filled % LANES == 0 && rows.min(room) >= block {
+            if width >= WIDE && self.filled.is_multiple_of(LANES) && rows.min(room) >= block {
                 add_lane_by_lane(simd, &mut self.lanes, x, width, stride);
                 self.advance(block);
                 x = x.get(block * stride..).unwrap_or(&[]);
-            } else if stride == width && self.filled % LANES == 0 && rows.min(room) >= LANES {
+            } else if stride == width
+                && self.filled.is_multiple_of(LANES)
+                && rows.min(room) >= LANES
+            {
                 let take = rows.min(room) / LANES * LANES;
                 let (now, rest) = x.split_at(take * width);
                 add_whole_lanes(simd, &mut self.lanes, now, width);
