@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use raptors_arrow::compute::{Operand, Per, add, mean, scale, sum};
-use raptors_arrow::dispatch::{Settings, machine, with_settings};
+use raptors_arrow::dispatch::{Settings, Store, machine, with_settings};
 
 /// Medians in microseconds of `ours` and `theirs`, taken in turns.
 fn interleaved(rounds: usize, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (f64, f64) {
@@ -49,6 +49,9 @@ impl Record {
 }
 
 fn main() {
+    if std::env::args().any(|arg| arg == "--stores") {
+        return stores(201);
+    }
     let check = std::env::args().any(|arg| arg == "--check");
     let rounds = if std::env::args().any(|arg| arg == "--quick") { 41 } else { 201 };
     let m = machine();
@@ -70,6 +73,7 @@ fn main() {
         with_settings(settings, || reductions(&mut record, &yardstick, threads, rounds));
     }
     narrow(&mut record, rounds);
+    stores(rounds);
     if !record.missed.is_empty() {
         println!("\nMissed: {}", record.missed.join("; "));
         if check {
@@ -121,6 +125,22 @@ fn reductions(record: &mut Record, yardstick: &inputs::Yardstick, threads: usize
             let what = format!("sum per {per} {rows}x{width} {name}, {threads} thread(s) / read");
             record.line(&what, ours, theirs, 1.25, ours <= 1.25 * theirs);
         }
+    }
+}
+
+/// The same `scale` with stores through and past the cache, around the threshold of the plan.
+fn stores(rounds: usize) {
+    println!("\n| output, MiB | streaming, µs | cached, µs | ratio |\n|--:|--:|--:|--:|");
+    for mib in [4, 8, 12, 16, 20, 24, 32, 48, 64, 128] {
+        let flat = inputs::singles(mib << 18);
+        let x = inputs::matrix(&flat, 64);
+        let with = |store: Store| {
+            let settings = Settings { store: Some(store), ..Settings::default() };
+            with_settings(settings, || drop(black_box(scale(&x, 1.5))));
+        };
+        let (past, through) =
+            interleaved(rounds / 3, || with(Store::Streaming), || with(Store::Cached));
+        println!("| {mib} | {past:.0} | {through:.0} | {:.2} |", past / through);
     }
 }
 

@@ -10,7 +10,7 @@ use raptors_arrow::Matrix;
 use rayon::ThreadPool;
 
 /// Squares, narrow rows, embeddings, few long rows; and sizes on both sides of the thresholds of
-/// the plan: a second thread (about 1.8 MB) and streaming stores (16 MiB of output).
+/// the plan: a second thread (about 1.8 MB) and streaming stores (24 MiB of output).
 pub const SHAPES: &[(usize, usize)] = &[
     (512, 512),
     (1024, 1024),
@@ -23,8 +23,8 @@ pub const SHAPES: &[(usize, usize)] = &[
     (4, 1_000_000),
     (3_000, 64),
     (12_000, 64),
-    (60_000, 64),
-    (70_000, 64),
+    (90_000, 64),
+    (100_000, 64),
 ];
 
 pub fn name(rows: usize, width: usize) -> String {

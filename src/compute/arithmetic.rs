@@ -3,6 +3,7 @@
 //! One IEEE operation per element. The result has the chunks, layout and type of `x`; what lies
 //! under its nulls is zero.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -141,7 +142,7 @@ fn binary<O: Binary>(
 }
 
 /// An operation that is planned.
-struct Arithmetic<'a, T, O> {
+struct Arithmetic<'a, T: Clone, O> {
     function: &'static str,
     op: O,
     vendor: Operation,
@@ -200,7 +201,7 @@ impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
         }
         let level = self.plan.level(machine());
         let pattern = self.pattern();
-        let pattern = pattern.as_slice();
+        let pattern = pattern.as_ref();
         run::each(self.function, &self.plan, tasks, Tiles::default, |tiles, task| {
             level.run(Elementwise { work: self, pattern, tiles, task });
         })?;
@@ -209,10 +210,13 @@ impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
     }
 
     /// A row vector, repeated until it is long enough that its ends cost nothing.
-    fn pattern(&self) -> Vec<T> {
+    fn pattern(&self) -> Cow<'_, [T]> {
         match &self.y {
-            Aligned::Row(row, _) if !row.is_empty() => row.repeat(1024usize.div_ceil(row.len())),
-            _ => Vec::new(),
+            Aligned::Row(row, _) if (1..1024).contains(&row.len()) => {
+                Cow::Owned(row.repeat(1024usize.div_ceil(row.len())))
+            }
+            Aligned::Row(row, _) => Cow::Borrowed(row),
+            _ => Cow::Borrowed(&[]),
         }
     }
 
@@ -316,7 +320,7 @@ const WIDE: usize = 64;
 const STREAMED: usize = 1024;
 
 /// One task, compiled for an instruction set.
-struct Elementwise<'r, 't, 'a, T, O> {
+struct Elementwise<'r, 't, 'a, T: Clone, O> {
     work: &'r Arithmetic<'r, T, O>,
     pattern: &'r [T],
     tiles: &'r mut Tiles<T>,

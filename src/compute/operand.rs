@@ -98,10 +98,10 @@ impl<'a> From<&'a Matrix> for Operand<'a> {
 }
 
 /// An operand whose type and shape were checked against a matrix.
-pub(super) enum Aligned<'a, T> {
+pub(super) enum Aligned<'a, T: Clone> {
     Scalar(T),
     /// One value per column.
-    Row(Vec<T>, &'a Matrix),
+    Row(Cow<'a, [T]>, &'a Matrix),
     /// One value per row.
     Column(View<'a, T>, &'a Matrix),
     /// As many rows and columns.
@@ -162,13 +162,16 @@ fn row<'a, T: Number>(function: &'static str, x: &Matrix, y: &'a Matrix) -> Resu
         return Err(Error::Width { function, what: Y, expected, got });
     }
     same_type(function, x, y)?;
+    if let Some(values) = y.dense_values() {
+        return Ok(Aligned::Row(Cow::Borrowed(values), y));
+    }
     let view = y.view::<T>();
     let mut values = Vec::with_capacity(got);
     let mut scratch = Scratch::new();
     for (part, range) in view.flat_pieces(0..got) {
         values.extend_from_slice(part.flat(range, T::default(), &mut scratch));
     }
-    Ok(Aligned::Row(values, y))
+    Ok(Aligned::Row(Cow::Owned(values), y))
 }
 
 fn column<'a, T: Number>(

@@ -20,7 +20,7 @@ const WAKE_EACH_NS: f64 = 2_000.0;
 const SHARED_CACHE_GAIN: f64 = 0.5;
 
 /// Output bytes from which stores bypass the cache, as a share of the last-level cache.
-const STREAM_FROM_LLC_SHARE: f64 = 0.5;
+const STREAM_FROM_LLC_SHARE: f64 = 0.75;
 
 /// Tasks per thread: enough that a thread which is held up leaves little to the others.
 const TASKS_PER_THREAD: usize = 8;

@@ -9,7 +9,6 @@
 //! order of `vsub` and `vdiv`: they take the subtrahend, the divisor, first.
 
 #![allow(unsafe_code)]
-#![cfg_attr(not(target_os = "macos"), allow(dead_code))]
 
 #[cfg(target_os = "macos")]
 use accelerate_src as _;
@@ -21,6 +20,7 @@ type Stride = isize;
 type Length = usize;
 
 /// The vDSP functions of one element type.
+#[allow(dead_code, reason = "dotpr has no caller before the row-by-row functions")]
 pub(crate) trait Vdsp: Element {
     /// `out = x + y`
     fn vadd(x: &[Self], y: &[Self], out: &mut [Self]);
@@ -172,7 +172,7 @@ fn scalar<T: Vdsp>(op: Operation, x: &[T], y: T, out: &mut [T]) -> bool {
 
 /// The functions of the framework, as its headers declare them.
 #[cfg(target_os = "macos")]
-#[allow(non_snake_case)]
+#[allow(non_snake_case, dead_code, reason = "the framework's names; dotpr has no caller yet")]
 mod c {
     use super::{Length, Stride};
 

@@ -189,6 +189,14 @@ impl Matrix {
         Self { chunks, copied: None, ..self.clone() }
     }
 
+    /// All elements row by row, if they lie so in one chunk. What is under a null is any value.
+    pub(crate) fn dense_values<T: Number>(&self) -> Option<&[T]> {
+        match self.chunks.as_slice() {
+            [Chunk { values: Values::Rows(column), .. }] => Some(column.values.typed_data()),
+            _ => None,
+        }
+    }
+
     /// The typed view. The element type must be `T`'s.
     pub(crate) fn view<T: Number>(&self) -> View<'_, T> {
         View::new(self)
