@@ -6,12 +6,12 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyString, PyType};
 
 /// What an argument is, and a result becomes.
 pub(super) enum Origin<'py> {
-    /// `pyarrow.Array`.
-    PyArrowArray,
+    /// `pyarrow.Array`, itself.
+    PyArrowArray(Bound<'py, PyAny>),
     /// `pyarrow.ChunkedArray`.
     PyArrowChunked,
     /// `pyarrow.RecordBatch`.
@@ -32,8 +32,10 @@ impl<'py> Origin<'py> {
     pub(super) fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = object.py();
         if let Some(pyarrow) = PyArrow::loaded(py) {
+            if object.is_instance(pyarrow.array.bind(py))? {
+                return Ok(Self::PyArrowArray(object.clone()));
+            }
             for (class, origin) in [
-                (&pyarrow.array, Self::PyArrowArray),
                 (&pyarrow.chunked_array, Self::PyArrowChunked),
                 (&pyarrow.record_batch, Self::PyArrowBatch),
                 (&pyarrow.table, Self::PyArrowTable),
@@ -43,10 +45,10 @@ impl<'py> Origin<'py> {
                 }
             }
         }
-        if let Some(numpy) = NumPy::loaded(py) {
-            if object.is_instance(numpy.ndarray.bind(py))? {
-                return Ok(Self::NumPy);
-            }
+        if let Some(numpy) = NumPy::loaded(py)
+            && object.is_instance(numpy.ndarray.bind(py))?
+        {
+            return Ok(Self::NumPy);
         }
         if let Some(polars) = Polars::loaded(py) {
             if object.is_instance(polars.series.bind(py))? {
@@ -65,10 +67,15 @@ impl<'py> Origin<'py> {
     }
 }
 
-/// A module that somebody has imported, whole.
-fn imported<'py>(py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
-    let modules = py.import(intern!(py, "sys")).ok()?.getattr(intern!(py, "modules")).ok()?;
-    modules.get_item(name).ok().filter(|module| !module.is_none())
+/// A module that somebody has imported. Asked at every call until it is there, so it raises and
+/// catches nothing, which would cost more than a small call.
+fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let modules = MODULES.get_or_try_init(py, || {
+        let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
+        PyResult::Ok(modules.unbind())
+    });
+    modules.ok()?.bind(py).get_item(name).ok()?.filter(|module| !module.is_none())
 }
 
 fn class(module: &Bound<'_, PyAny>, name: &str) -> Option<Py<PyType>> {
@@ -81,7 +88,7 @@ fn attribute(module: &Bound<'_, PyAny>, name: &str) -> Option<Py<PyAny>> {
 
 /// What this room uses of pyarrow.
 pub(super) struct PyArrow {
-    array: Py<PyType>,
+    pub(super) array: Py<PyType>,
     chunked_array: Py<PyType>,
     record_batch: Py<PyType>,
     table: Py<PyType>,
@@ -90,6 +97,8 @@ pub(super) struct PyArrow {
     pub(super) to_chunked_array: Py<PyAny>,
     pub(super) to_record_batch: Py<PyAny>,
     pub(super) to_table: Py<PyAny>,
+    pub(super) float32: Py<PyAny>,
+    pub(super) float64: Py<PyAny>,
 }
 
 impl PyArrow {
@@ -99,7 +108,7 @@ impl PyArrow {
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
-        let module = imported(py, "pyarrow")?;
+        let module = imported(py, intern!(py, "pyarrow"))?;
         let found = Self {
             array: class(&module, "Array")?,
             chunked_array: class(&module, "ChunkedArray")?,
@@ -110,6 +119,8 @@ impl PyArrow {
             to_chunked_array: attribute(&module, "chunked_array")?,
             to_record_batch: attribute(&module, "record_batch")?,
             to_table: attribute(&module, "table")?,
+            float32: module.call_method0("float32").ok()?.unbind(),
+            float64: module.call_method0("float64").ok()?.unbind(),
         };
         Some(LOADED.get_or_init(py, || found))
     }
@@ -132,7 +143,7 @@ impl NumPy {
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
-        let module = imported(py, "numpy")?;
+        let module = imported(py, intern!(py, "numpy"))?;
         let dtype = class(&module, "dtype")?;
         let float = |name| Some(dtype.bind(py).call1((name,)).ok()?.unbind());
         let found = Self {
@@ -159,7 +170,7 @@ impl Polars {
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
-        let module = imported(py, "polars")?;
+        let module = imported(py, intern!(py, "polars"))?;
         let found = Self { series: class(&module, "Series")?, frame: class(&module, "DataFrame")? };
         Some(LOADED.get_or_init(py, || found))
     }

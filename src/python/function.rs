@@ -1,0 +1,361 @@
+//! The functions: one built-in Python function for each entry of the registry's table.
+//!
+//! They are plain built-ins (not wrappers in Python), because a call on a small array costs about
+//! as much as the wrapper would; and module-level ones, because those can be pickled by name.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use super::errors::{Kind, detached, guarded};
+use super::origin::Origin;
+use super::{argument, docs, export};
+use crate::compute::registry::{self, Argument};
+use crate::compute::{Function, OptionKind, Options, Value};
+use crate::error::Error;
+
+/// The arguments and options of one call.
+pub(super) struct Call<'py> {
+    pub(super) values: Vec<Value>,
+    pub(super) options: Options,
+    origin: Origin<'py>,
+}
+
+impl<'py> Call<'py> {
+    /// Sorts what was given by place and by name, and takes it.
+    pub(super) fn new(
+        function: &'static Function,
+        positional: &[Bound<'py, PyAny>],
+        named: impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>>,
+    ) -> PyResult<Self> {
+        let name = function.name;
+        let arguments = function.arguments;
+        let mut given: Vec<Option<Bound<'py, PyAny>>> = vec![None; arguments.len()];
+        let mut options = Options::new();
+        let mut width = None;
+        let mut by_place = docs::positional_options(function);
+        for (i, object) in positional.iter().enumerate() {
+            match given.get_mut(i) {
+                Some(slot) => *slot = Some(object.clone()),
+                None => match by_place.next() {
+                    Some(spec) => {
+                        let value = argument::option(name, spec.name, spec.kind, object)?;
+                        options = options.set(spec.name, value);
+                    }
+                    None => return Err(too_many(function, positional.len())),
+                },
+            }
+        }
+        for pair in named {
+            let (key, object) = pair?;
+            let key = key.cast::<PyString>()?.to_cow()?;
+            let twice = || Kind::Type.error(format!("{name}: {key} was given twice"));
+            if let Some(spec) = function.options.iter().find(|spec| spec.name == key) {
+                if options.iter().any(|(set, _)| set == key) {
+                    return Err(twice());
+                }
+                let value = argument::option(name, spec.name, spec.kind, &object)?;
+                options = options.set(spec.name, value);
+            } else if let Some(i) = arguments.iter().position(|argument| argument.name == key) {
+                if given[i].replace(object).is_some() {
+                    return Err(twice());
+                }
+            } else if key == "width" {
+                width = argument::width(name, &object)?;
+            } else {
+                let known = function.options.iter().map(|spec| spec.name).chain(["width"]);
+                let (option, known) = (key.into_owned(), known.collect());
+                return Err(Error::NoSuchOption { function: name, option, known }.into());
+            }
+        }
+        let mut values = Vec::with_capacity(arguments.len());
+        let mut origin = None;
+        let got = given.iter().flatten().count();
+        for (argument, object) in arguments.iter().zip(given) {
+            let Some(object) = object else {
+                let expected = arguments.len();
+                return Err(Error::Arguments { function: name, expected, got }.into());
+            };
+            let reshape = if origin.is_none() { width } else { None };
+            let taken = argument::take(name, argument, &object, reshape)?;
+            origin.get_or_insert(taken.origin);
+            values.push(taken.value);
+        }
+        Ok(Self { values, options, origin: origin.unwrap_or(Origin::Other) })
+    }
+
+    /// Runs the function without the GIL, and gives the result back. The imports are dropped
+    /// here, by the caller and with the GIL, never by a worker.
+    fn run(self, py: Python<'py>, function: &'static Function) -> PyResult<Bound<'py, PyAny>> {
+        let Self { values, options, origin } = self;
+        let result = detached(py, || function.call(&values, &options))
+            .map_err(|error| error.in_function(function.name))?;
+        let rows: Vec<usize> = match values.first() {
+            Some(Value::Matrix(x)) => x.chunk_rows().collect(),
+            _ => Vec::new(),
+        };
+        export::give(py, &origin, &rows, function.name, result)
+    }
+}
+
+fn too_many(function: &'static Function, got: usize) -> PyErr {
+    let most = function.arguments.len() + docs::positional_options(function).count();
+    Kind::Type.error(format!(
+        "{}: expected at most {most} arguments by place, got {got}; its signature is {}{}",
+        function.name,
+        function.name,
+        docs::signature(function)
+    ))
+}
+
+fn pairs<'py>(
+    options: Option<&Bound<'py, PyDict>>,
+) -> impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    options.into_iter().flat_map(|options| options.iter().map(Ok))
+}
+
+/// The function of place `I` in the table, as CPython calls it.
+unsafe extern "C" fn built_in<const I: usize>(
+    _: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    positional: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    Python::attach(|py| {
+        // SAFETY: CPython's vector call passes `positional` borrowed objects, then one for each
+        // entry of the tuple `names`, which may be null; `object` takes references of its own.
+        let object = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *arguments.add(i)) };
+        let places = usize::try_from(positional).unwrap_or(0);
+        // SAFETY: as above: null or a tuple.
+        let names = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) };
+        let result = match registry::list_functions().nth(I) {
+            None => Err(Kind::Base.error("the table of functions has changed")),
+            Some(function) => guarded(function.name, || {
+                let names = names.as_ref().map(|names| names.cast::<PyTuple>()).transpose()?;
+                let named = names.into_iter().flat_map(|names| {
+                    names.iter().enumerate().map(|(i, name)| Ok((name, object(places + i))))
+                });
+                let positional: Vec<_> = (0..places).map(object).collect();
+                Call::new(function, &positional, named)?.run(py, function)
+            }),
+        };
+        match result {
+            Ok(result) => result.into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                std::ptr::null_mut()
+            }
+        }
+    })
+}
+
+/// [`built_in`] for eight places after each multiple of eight that is named.
+macro_rules! built_ins {
+    ($($eight:literal)*) => {
+        [$(
+            built_in::<{ 8 * $eight }>, built_in::<{ 8 * $eight + 1 }>,
+            built_in::<{ 8 * $eight + 2 }>, built_in::<{ 8 * $eight + 3 }>,
+            built_in::<{ 8 * $eight + 4 }>, built_in::<{ 8 * $eight + 5 }>,
+            built_in::<{ 8 * $eight + 6 }>, built_in::<{ 8 * $eight + 7 }>,
+        )*]
+    };
+}
+
+/// Room for 128 functions; `add_all` refuses a table that is longer.
+static BUILT_INS: [ffi::PyCFunctionFastWithKeywords; 128] =
+    built_ins![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15];
+
+/// Adds every function of the table to the module.
+pub(super) fn add_all(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    // The package that people import them from, and that pickles name.
+    let home = PyString::new(py, "raptors_arrow");
+    let functions = registry::list_functions();
+    for (i, function) in functions.enumerate() {
+        let Some(built_in) = BUILT_INS.get(i) else {
+            return Err(Kind::Base.error("more functions than built-ins: add to built_ins!"));
+        };
+        let text = format!(
+            "{}{}\n--\n\n{}",
+            function.name,
+            docs::signature(function),
+            docs::docstring(function)
+        );
+        // Kept for ever, as the function refers to them; a module is made once in a process.
+        let definition = Box::leak(Box::new(ffi::PyMethodDef {
+            ml_name: CString::new(function.name)?.into_raw(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: *built_in },
+            ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+            ml_doc: CString::new(text)?.into_raw(),
+        }));
+        // SAFETY: the definition lives for ever and its flags say how `built_in` is called.
+        let object = unsafe {
+            let made = ffi::PyCFunction_NewEx(definition, std::ptr::null_mut(), home.as_ptr());
+            Bound::from_owned_ptr_or_err(py, made)?
+        };
+        m.add(function.name, object)?;
+    }
+    Ok(())
+}
+
+/// A function of the registry: what it takes, what it does with nulls, and a call.
+///
+/// Examples
+/// --------
+/// >>> import raptors_arrow as ra
+/// >>> mean = ra.get_function("mean")
+/// >>> mean.arguments, mean.options
+/// (('x',), {'axis': None, 'skip_nulls': True, 'min_count': 1})
+#[pyclass(frozen, name = "Function", module = "raptors_arrow")]
+pub(super) struct PyFunction(&'static Function);
+
+#[pymethods]
+impl PyFunction {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// What it does, in one sentence.
+    #[getter]
+    fn summary(&self) -> &'static str {
+        self.0.summary
+    }
+
+    /// The family it belongs to.
+    #[getter]
+    fn family(&self) -> &'static str {
+        self.0.family
+    }
+
+    /// Its whole documentation.
+    #[getter]
+    fn doc(&self) -> String {
+        docs::docstring(self.0)
+    }
+
+    /// Its parameters as Python writes them.
+    #[getter]
+    fn signature(&self) -> String {
+        docs::signature(self.0)
+    }
+
+    /// What it does with nulls.
+    #[getter]
+    fn nulls(&self) -> &'static str {
+        self.0.nulls.describe()
+    }
+
+    /// Names of its arguments.
+    #[getter]
+    fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.arguments.iter().map(|argument: &Argument| argument.name))
+    }
+
+    /// What each argument may be: ``"matrix"``, ``"operand"``, ``"row"`` or ``"number"``.
+    #[getter]
+    fn argument_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let kinds = self.0.arguments.iter().map(|a| format!("{:?}", a.kind).to_lowercase());
+        PyTuple::new(py, kinds)
+    }
+
+    /// Its options, with the values that they have if they are not set.
+    #[getter]
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let options = PyDict::new(py);
+        for option in self.0.options {
+            match option.kind {
+                OptionKind::Axis => options.set_item(option.name, py.None())?,
+                OptionKind::Flag(flag) => options.set_item(option.name, flag)?,
+                OptionKind::Count(n) => options.set_item(option.name, n)?,
+            }
+        }
+        Ok(options)
+    }
+
+    #[pyo3(signature = (*args, **options))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        invoke(py, self.0, &args.iter().collect::<Vec<_>>(), options)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<raptors_arrow.Function: {}{}>", self.0.name, docs::signature(self.0))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (&'static str,))> {
+        let home = py.import("raptors_arrow")?;
+        Ok((home.getattr("get_function")?, (self.0.name,)))
+    }
+}
+
+fn invoke<'py>(
+    py: Python<'py>,
+    function: &'static Function,
+    arguments: &[Bound<'py, PyAny>],
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(function.name, || Call::new(function, arguments, pairs(options))?.run(py, function))
+}
+
+/// Call a function by name.
+///
+/// Parameters
+/// ----------
+/// name
+///     One of ``list_functions()``.
+/// args
+///     Its arguments.
+/// options
+///     Its options by name.
+///
+/// Examples
+/// --------
+/// >>> import pyarrow as pa
+/// >>> import raptors_arrow as ra
+/// >>> ra.call_function("mean", [pa.array([1.0, 2.0])], {"min_count": 2})
+/// 1.5
+#[pyfunction]
+#[pyo3(signature = (name, args, options=None))]
+pub(super) fn call_function<'py>(
+    py: Python<'py>,
+    name: &str,
+    args: &Bound<'py, PyAny>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let args: Vec<Bound<'py, PyAny>> = args.try_iter()?.collect::<PyResult<_>>()?;
+    invoke(py, registry::get_function(name)?, &args, options)
+}
+
+/// Names of all functions.
+///
+/// Examples
+/// --------
+/// >>> import raptors_arrow as ra
+/// >>> "mean" in ra.list_functions()
+/// True
+#[pyfunction]
+pub(super) fn list_functions(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    PyList::new(py, registry::list_functions().map(|function| function.name).collect::<Vec<_>>())
+}
+
+/// The function of a name.
+///
+/// Examples
+/// --------
+/// >>> import raptors_arrow as ra
+/// >>> ra.get_function("scale").summary
+/// 'Multiplies every element by one number.'
+#[pyfunction]
+pub(super) fn get_function(name: &str) -> PyResult<PyFunction> {
+    Ok(PyFunction(registry::get_function(name)?))
+}

@@ -1,0 +1,47 @@
+"""What a call costs beside the kernel: small arrays, interleaved with the ways it replaces."""
+
+import statistics
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import raptors_arrow as ra
+
+
+def ratio(ours, theirs, tries: int = 40, calls: int = 200) -> float:
+    """Our time over theirs: the median of pairs that ran one behind the other."""
+    ratios = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        for _ in range(calls):
+            ours()
+        middle = time.perf_counter()
+        for _ in range(calls):
+            theirs()
+        ratios.append((middle - start) / (time.perf_counter() - middle))
+    return statistics.median(ratios)
+
+
+def at_most(limit: float, ours, theirs) -> None:
+    """Hold a ratio to a limit, in one of a few tries: the machine may be busy."""
+    seen = []
+    for _ in range(5):
+        seen.append(ratio(ours, theirs))
+        if seen[-1] <= limit:
+            return
+    pytest.fail(f"expected at most {limit}, got {seen}")
+
+
+@pytest.mark.timing
+def test_a_small_call_costs_no_more_than_pyarrow_or_numpy():
+    flat = pa.array(np.arange(64, dtype="f4"))
+    x = pa.FixedSizeListArray.from_arrays(flat, 8)
+    at_most(1.0, lambda: ra.sum(x), lambda: pc.sum(flat))
+    at_most(
+        1 / 3,
+        lambda: ra.mean(x, axis=0),
+        lambda: x.flatten().to_numpy().reshape(-1, 8).mean(axis=0),
+    )

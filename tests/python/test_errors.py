@@ -1,0 +1,193 @@
+"""Python exceptions that name the function, what it expected and what it got."""
+
+import ctypes
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from forms import fixed
+
+import raptors_arrow as ra
+
+X = fixed(np.arange(6, dtype="f4").reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: ra.sum(pa.array(["a"])), TypeError, "sum: expected numbers.*Utf8"),
+        (lambda: ra.sum(pa.array([1])), TypeError, "sum: expected .*float32 or float64, got Int64"),
+        (lambda: ra.sum(np.array([1])), TypeError, "sum: .*float64, got Int64"),
+        (lambda: ra.sum(np.array([True])), TypeError, "sum: .*dtype bool"),
+        (lambda: ra.sum(np.array(["a"])), TypeError, "sum: .*dtype <U1"),
+        (lambda: ra.sum(np.array([1j])), TypeError, "sum: .*complex128"),
+        (lambda: ra.sum(np.array(["2020"], "M8[D]")), TypeError, r"sum: .*datetime64\[D\]"),
+        (lambda: ra.sum(np.arange(2.0).astype(">f8")), TypeError, "sum: .*byte order.*>f8"),
+        (lambda: ra.sum(np.ma.array([1.0])), TypeError, "sum: .*mask"),
+        (lambda: ra.sum(np.zeros((1, 1, 1))), ValueError, "sum: .*1 or 2 dimensions, got 3"),
+        (lambda: ra.sum(np.array(1.0)), TypeError, "sum: expected a matrix for x"),
+        (lambda: ra.sum(b"abc"), TypeError, "sum: .*UInt8"),
+        (lambda: ra.sum([1.0]), TypeError, "sum: expected x to be .*got list"),
+        (lambda: ra.sum(1.0), TypeError, "sum: expected x to be .*got float"),
+        (lambda: ra.sum(datetime.date), TypeError, "sum: .*got type"),
+        (lambda: ra.sum(), TypeError, "sum: expected 1 arguments, got 0"),
+        (lambda: ra.sum(X, 0, True), TypeError, "sum: expected at most 2 .*got 3.*axis=None"),
+        (lambda: ra.sum(X, axis=2), ValueError, "sum: option axis: .*got 2"),
+        (lambda: ra.sum(X, axis=True), TypeError, "sum: option axis: .*got True"),
+        (lambda: ra.sum(X, axis="0"), TypeError, "sum: option axis: .*got '0'"),
+        (lambda: ra.sum(X, skip_nulls=1), TypeError, "sum: option skip_nulls: .*got 1"),
+        (lambda: ra.sum(X, min_count=-1), ValueError, "sum: option min_count: .*got -1"),
+        (lambda: ra.sum(X, min_count=10**30), TypeError, "sum: option min_count"),
+        (lambda: ra.sum(X, width=-1), ValueError, "sum: option width: .*got -1"),
+        (lambda: ra.sum(X, ddof=1), TypeError, 'sum: no option "ddof"; it has axis, skip_nulls'),
+        (lambda: ra.sum(X, x=X), TypeError, "sum: x was given twice"),
+        (lambda: ra.sum(X, 0, axis=0), TypeError, "sum: axis was given twice"),
+        (lambda: ra.scale(X, 10**400), OverflowError, "scale: factor is too large"),
+        (lambda: ra.scale(X, X), TypeError, "scale: expected one number for factor"),
+        (lambda: ra.add(X, pa.scalar(None, pa.float32())), ValueError, "add: y is null"),
+        (lambda: ra.add(X, X[:2]), ValueError, "add: expected y of 3 rows, got 2"),
+        (lambda: ra.broadcast_add(X, 1.0), TypeError, "broadcast_add: .*row"),
+        (lambda: ra.sum(pa.array([[1.0], [1.0, 2.0]])), ValueError, "sum: .*row 1 has 2"),
+        (lambda: ra.sum(pa.table({"a": [1.0], "b": ["x"]})), TypeError, "sum: .*numbers"),
+        (
+            lambda: ra.sum(pa.table({"a": [1.0], "b": pa.array([1.0], pa.float32())})),
+            TypeError,
+            "sum: expected every column of Float64, got Float32",
+        ),
+        (lambda: ra.call_function("maen", [X]), ValueError, 'called "maen"; did you mean "mean"'),
+        (lambda: ra.get_function("nothing"), ValueError, "list_functions"),
+        (lambda: ra.explain("sum", X, axis=7), ValueError, "sum: option axis"),
+        (lambda: ra.set_num_threads(0), ValueError, "from 1 to 1024"),
+        (lambda: ra.set_num_threads(-1), ValueError, "got -1"),
+        (lambda: ra.as_matrix("x"), TypeError, "as_matrix: .*got str"),
+    ],
+)
+def test_errors_name_what_was_wrong(call, error, match):
+    with pytest.raises(error, match=match) as caught:
+        call()
+    assert isinstance(caught.value, ra.RaptorsError)
+
+
+def test_keyword_arguments_by_name():
+    assert ra.sum(x=X, axis=0).to_pylist() == [6.0, 9.0]
+    assert ra.scale(factor=2, x=X).to_pylist() == [[0.0, 2.0], [4.0, 6.0], [8.0, 10.0]]
+
+
+def test_a_huge_output_is_a_memory_or_overflow_error():
+    huge = np.lib.stride_tricks.as_strided(np.ones(1), (1 << 40, 1 << 15), (0, 0))
+    with pytest.raises((MemoryError, OverflowError, ValueError)):
+        ra.sum(huge[:, :0].reshape(1 << 40, 0), axis=1, min_count=0)
+
+
+class ArrowArray(ctypes.Structure):
+    """The C structure, to be spoilt."""
+
+
+ArrowArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class Spoilt:
+    """Exports an array whose C structure was changed, and mends it when it is done."""
+
+    def __init__(self, array, **changes):
+        self.schema, self.array = array.__arrow_c_array__()
+        self.c = ArrowArray.from_address(_pointer(self.array, b"arrow_array"))
+        self.mended = []
+        for name, value in changes.items():
+            target = self.c.children[0].contents if name.startswith("child_") else self.c
+            name = name.removeprefix("child_")
+            self.mended.append((target, name, getattr(target, name)))
+            setattr(target, name, value)
+
+    def mend(self):
+        for target, name, value in self.mended:
+            setattr(target, name, value)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.schema, self.array
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"length": -1}, "length -1"),
+        ({"offset": -5}, "offset -5"),
+        ({"length": 1 << 62, "offset": 1 << 62}, "overflow|elements where|needed"),
+        ({"length": 1 << 62}, "overflow|needed"),
+        ({"length": 4}, "6 elements where 8 are needed"),
+        ({"offset": 1}, "6 elements where 8 are needed"),
+        ({"null_count": -2}, "null count -2"),
+        ({"null_count": 2}, "2 nulls but no validity"),
+        ({"n_buffers": 0}, "0 buffers"),
+        ({"n_buffers": -1}, "buffer count -1"),
+        ({"n_children": 0}, "0 children"),
+        ({"n_children": 2}, "2 children"),
+        ({"child_length": 5}, "5 elements where 6"),
+        ({"child_length": -6}, "length -6"),
+        ({"child_n_buffers": 1}, "1 buffers"),
+    ],
+)
+def test_malformed_arrays_are_refused_before_they_are_read(changes, match):
+    spoilt = Spoilt(X, **changes)
+    with pytest.raises(ra.RaptorsValueError, match=f"sum: the Arrow data .*({match})"):
+        ra.sum(spoilt)
+    spoilt.mend()  # it was not taken, so its owner can still release it
+
+
+def test_a_capsule_is_used_once():
+    once = Spoilt(X)
+    assert ra.sum(once) == 15.0
+    with pytest.raises(ra.RaptorsValueError, match="sum: .*used already"):
+        ra.sum(once)
+
+
+def test_a_wrong_null_count_is_counted_anew():
+    x = pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float64(), 2))
+    for stale in (-1, 0, 1, 2):
+        assert ra.sum(Spoilt(x, null_count=stale)) == 10.0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, (), (1, 2), "capsule", X.__arrow_c_array__()[::-1], (X.type.__arrow_c_schema__(),)],
+)
+def test_methods_that_give_no_capsules(given):
+    class Wrong:
+        def __arrow_c_array__(self, requested_schema=None):
+            return given
+
+    with pytest.raises(ra.RaptorsError, match="sum: expected .*__arrow_c_array__"):
+        ra.sum(Wrong())
+
+
+def test_exceptions_of_producers_come_through():
+    class Failing:
+        def __arrow_c_array__(self, requested_schema=None):
+            raise RuntimeError("no data today")
+
+    with pytest.raises(RuntimeError, match="no data today"):
+        ra.sum(Failing())
+
+    def batches():
+        yield pa.record_batch({"a": [1.0]})
+        raise ValueError("disk on fire")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.float64()}), batches())
+    with pytest.raises(ra.RaptorsValueError, match="sum: .*stream failed.*disk on fire"):
+        ra.sum(reader)

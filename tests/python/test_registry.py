@@ -1,0 +1,128 @@
+"""Every function of the registry is a Python function with signature, docs and stub."""
+
+import doctest
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import raptors_arrow as ra
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = ra.list_functions()
+
+
+def examples(text: str, name: str) -> doctest.TestResults:
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    assert test.examples, f"{name} has no example"
+    return doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_is_a_function_of_the_package(name):
+    function = getattr(ra, name)
+    about = ra.get_function(name)
+    parameters = inspect.signature(function).parameters
+    assert tuple(parameters)[: len(about.arguments)] == about.arguments
+    for option, default in about.options.items():
+        assert parameters[option].default == default
+        assert option in function.__doc__
+    assert parameters["width"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert str(inspect.signature(function)) == about.signature
+    assert function.__name__ == function.__qualname__ == name
+    assert function.__module__ == "raptors_arrow"
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert pickle.loads(pickle.dumps(about)).name == name
+    assert name in ra.__all__
+    assert examples(function.__doc__, name).failed == 0
+
+
+@pytest.mark.parametrize("name", [n for n in ra.__all__ if n not in FUNCTIONS])
+def test_everything_else_is_documented_with_examples_that_run(name):
+    thing = getattr(ra, name)
+    if inspect.ismodule(thing):
+        assert doctest.testmod(thing).failed == 0
+    elif callable(thing):
+        assert thing.__doc__
+        if inspect.isbuiltin(thing):
+            assert examples(thing.__doc__, name).failed == 0
+    assert doctest.testmod(ra).failed == 0
+
+
+def test_nothing_public_is_missing():
+    public = {name for name in vars(ra._native) if not name.startswith("_")}
+    assert public <= set(ra.__all__)
+    assert set(FUNCTIONS) <= public
+
+
+@pytest.mark.skipif(not (ROOT / "scripts" / "stubs.py").exists(), reason="not in a source tree")
+def test_the_stub_is_what_the_registry_says():
+    stubs = [sys.executable, ROOT / "scripts" / "stubs.py", "--check"]
+    subprocess.run(stubs, check=True)
+
+
+def test_calling_by_name_is_calling():
+    x = np.arange(6.0).reshape(3, 2)
+    assert ra.call_function("sum", [x]) == ra.sum(x) == ra.get_function("sum")(x) == 15.0
+    by_name = ra.call_function("sum", (x,), {"axis": 0, "min_count": 1})
+    assert by_name.tolist() == ra.get_function("sum")(x, axis=0).tolist() == [6.0, 9.0]
+    assert repr(ra.get_function("scale")).startswith("<raptors_arrow.Function: scale(x, factor")
+
+
+def test_explain_says_how_a_call_would_run():
+    small = ra.explain("scale", np.ones((4, 2), "f4"), 2.0)
+    assert (small.function, small.threads, small.store) == ("scale", 1, "cached")
+    assert (small.bytes_read, small.bytes_written) == (32, 32)
+    assert small.view == "4 x 2 float32, row by row, in 1 chunk, no nulls"
+    assert small.backend in ("native", "vdsp")
+    assert small.simd in ra.build_info()["simd_available"]
+    assert small.task_bytes > 0
+    for word in ("view", "copied    nothing", "backend", "simd", "threads", "chunk", "store"):
+        assert word in str(small)
+    assert repr(small) == str(small)
+    columns = ra.explain("sum", np.asfortranarray(np.ones((4, 2))), axis=0)
+    assert "column by column" in columns.view
+    large = np.lib.stride_tricks.as_strided(np.ones(1), (1 << 12, 1 << 10), (8, 0))
+    assert large.shape  # only its shape matters below; explain reads no element it need not
+
+
+def test_build_info_threads_and_pool():
+    info = ra.build_info()
+    assert info["version"] == ra.__version__
+    assert info["functions"] == len(FUNCTIONS)
+    before = ra.get_num_threads()
+    try:
+        ra.set_num_threads(1)
+        assert ra.get_num_threads() == ra.build_info()["num_threads"] == 1
+    finally:
+        ra.set_num_threads(before)
+    ra.scale(np.ones((512, 512)), 2)
+    stats = ra.pool_stats()
+    assert stats.held_bytes > 0 and stats.held_buffers > 0 and "held_bytes" in repr(stats)
+    assert ra.release_unused() >= stats.held_bytes - stats.limit_bytes
+    assert ra.pool_stats().held_bytes == 0
+
+
+def test_importing_imports_no_other_library():
+    check = (
+        "import sys, raptors_arrow as ra; "
+        "assert not {'numpy', 'polars', 'pyarrow'} & set(sys.modules), sys.modules; "
+        "import array; assert ra.sum(array.array('d', [1, 2])) == 3.0; "
+        "assert not {'numpy', 'polars', 'pyarrow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize("variable", ["RAPTORS_NUM_THREADS", "RAPTORS_SIMD", "RAPTORS_POOL_BYTES"])
+def test_a_setting_that_cannot_be_honoured_is_an_error_of_the_call(variable):
+    check = (
+        "import array, raptors_arrow as ra\n"
+        "try:\n    ra.sum(array.array('d', [1]))\n"
+        f"except ValueError as error:\n    assert '{variable}=many' in str(error)\n"
+        "else:\n    raise AssertionError"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True, env={variable: "many"})

@@ -1,0 +1,146 @@
+"""Threads, the GIL, fork and Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from forms import fixed
+
+import raptors_arrow as ra
+
+
+def long_column(gigabytes: float) -> pa.ChunkedArray:
+    """A column of many gigabytes that takes the memory of one chunk."""
+    chunk = fixed(np.ones((1 << 16, 32), "f4"))
+    return pa.chunked_array([chunk] * int(gigabytes * 1e9 / chunk.nbytes))
+
+
+def test_eight_threads_at_once():
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal((2000, 64)) for _ in range(8)]
+    columns = [fixed(a) for a in arrays]
+    expected = [(ra.sum(c), ra.scale(c, 2).to_pylist()[5]) for c in columns]
+
+    def work(i):
+        for _ in range(40):
+            assert ra.sum(columns[i]) == ra.sum(arrays[i]) == expected[i][0]
+            assert ra.scale(columns[i], 2).to_pylist()[5] == expected[i][1]
+            with pytest.raises(TypeError):
+                ra.sum("x")
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_one_object_from_eight_threads():
+    column = fixed(np.ones((100_000, 8), "f4"))
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: ra.sum(column), range(64))) == {800_000.0}
+
+
+def test_other_threads_run_while_a_kernel_does():
+    column = long_column(6)
+    ticks = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.002)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    start = time.perf_counter()
+    ra.sum(column)
+    end = time.perf_counter()
+    done.set()
+    ticker.join()
+    during = [t for t in ticks if start < t < end]
+    assert len(during) > (end - start) / 0.05
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_works_after_the_pool_has_started():
+    values = np.ones((2_000_000, 8), "f4")
+    assert ra.sum(values) == 16_000_000.0
+    assert ra.scale(values, 2)[0, 0] == 2
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            good = ra.sum(values) == 16_000_000.0 and ra.scale(values, 2)[5, 5] == 2
+            os._exit(0 if good else 1)
+        deadline = time.monotonic() + 30
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                assert status == 0
+                break
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                pytest.fail("the forked child hangs")
+            time.sleep(0.01)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {here!r})
+from test_threads import long_column
+import raptors_arrow as ra
+
+column = long_column(400)
+sent = []
+
+def interrupt():
+    time.sleep(0.3)
+    sent.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    ra.sum(column)
+except KeyboardInterrupt:
+    print(time.perf_counter() - sent[0])
+else:
+    sys.exit("ran to its end")
+assert ra.sum(column[:2]) == 2.0 * 32
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_ctrl_c_ends_a_long_call():
+    code = INTERRUPTED.format(here=os.path.dirname(__file__))
+    waits = []
+    for _ in range(5):  # other work on the machine can hold one try up
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        waits.append(float(run.stdout))
+        if waits[-1] < 0.2:
+            return
+    pytest.fail(f"KeyboardInterrupt took {waits} s")
+
+
+def test_what_a_signal_handler_raises_comes_through():
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Alarm):
+            ra.sum(long_column(400))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
