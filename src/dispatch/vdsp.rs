@@ -16,9 +16,6 @@ use accelerate_src as _;
 use super::vendor::{Operation, Vendor};
 use crate::kernel::Element;
 
-type Stride = isize;
-type Length = usize;
-
 /// The vDSP functions of one element type.
 #[allow(dead_code, reason = "dotpr has no caller before the row-by-row functions")]
 pub(crate) trait Vdsp: Element {
@@ -174,7 +171,8 @@ fn scalar<T: Vdsp>(op: Operation, x: &[T], y: T, out: &mut [T]) -> bool {
 #[cfg(target_os = "macos")]
 #[allow(non_snake_case, dead_code, reason = "the framework's names; dotpr has no caller yet")]
 mod c {
-    use super::{Length, Stride};
+    type Stride = isize;
+    type Length = usize;
 
     unsafe extern "C" {
         pub(super) fn vDSP_vadd(
