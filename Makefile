@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: test lint test-rust lint-rust cross bench build demo test-python wheel stubs lint-python
+.PHONY: test lint test-rust lint-rust cross bench build demo test-python test-wheel wheel stubs lint-python
 
 ## test: everything, from nothing
 test: test-rust test-python
@@ -47,6 +47,10 @@ demo: build
 ## test-python: the Python tests against the release build in .venv
 test-python: build
 	$(BIN)/python -m pytest
+
+## test-wheel: the same from the built wheel, in a clean environment for each Python that is here
+test-wheel: $(VENV)/.tools
+	scripts/test_wheel.sh -m "not timing"
 
 ## wheel: one wheel for every CPython from 3.11 on, in dist/
 wheel: $(VENV)/.tools

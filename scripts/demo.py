@@ -100,9 +100,9 @@ def main() -> int:
         lengths, norm_ms = timed(lambda: norms(emb))
         unit, unit_ms = timed(lambda: ra.divide(emb, lengths, axis=0))
     first = [round(x, 4) for x in unit[0].as_py()[:4]]
-    console.print(f"column means  {np.round(means.to_numpy()[:4], 5).tolist()} ...")
+    console.print(f"column means  {[round(x, 5) for x in means.to_pylist()[:4]]} ...")
     console.print(f"row norms     {[x and round(x, 3) for x in lengths.to_pylist()[:4]]} ...")
-    console.print(f"normalised    {first} ... as {unit.type}, {unit.null_count} null rows\n")
+    console.print(f"normalised    {first} ... and {unit.null_count} null rows\n")
 
     with console.status("the same with NumPy"):
         expected, numpy_mean_ms = timed(lambda: numpy_rows(emb).mean(axis=0, dtype="f8"))

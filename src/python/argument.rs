@@ -78,7 +78,11 @@ fn view<'py>(
         Origin::Other => None,
         known => Some(known.is_table()),
     };
-    if let Some(imported) = Imported::from_object(function, object)? {
+    let imported = match &origin {
+        Origin::PyArrowArray(x) => Imported::from_pyarrow(function, x)?,
+        _ => Imported::from_object(function, object)?,
+    };
+    if let Some(imported) = imported {
         let matrix = imported.into_matrix(is_table, width);
         let matrix = matrix.map_err(|error| error.in_function(function))?;
         return Ok((Seen::Matrix(matrix), origin));

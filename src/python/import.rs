@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -51,6 +51,30 @@ impl Imported {
         }
     }
 
+    /// Reads a pyarrow array. Its type is read once and kept: the schema of a small array costs
+    /// more to write and read again than all the rest of a call.
+    pub(super) fn from_pyarrow(
+        function: &'static str,
+        x: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Self>> {
+        let py = x.py();
+        let data_type = x.getattr(intern!(py, "type"))?;
+        let Some(field) = known(&data_type) else {
+            let imported = Self::from_object(function, x)?;
+            if let Some(imported) = &imported {
+                remember(data_type, &imported.field);
+            }
+            return Ok(imported);
+        };
+        let Some(export) = x.getattr_opt(intern!(py, "_export_to_c"))? else {
+            return Self::from_object(function, x);
+        };
+        let mut array = FFI_ArrowArray::empty();
+        export.call1((&raw mut array as usize,))?;
+        let (array, misaligned) = imported(function, &mut array, field.data_type())?;
+        Ok(Some(Self { field, arrays: vec![array], misaligned }))
+    }
+
     /// Sees it as a matrix. `is_table` says that a struct is a table, whose rows cannot be null;
     /// `width` reshapes plain numbers.
     pub(super) fn into_matrix(
@@ -95,6 +119,31 @@ impl Imported {
         });
         Matrix::from_chunks(batches.collect::<crate::Result<_>>()?)
     }
+}
+
+/// The types of the last pyarrow arrays, with the fields that were read from them. Types do not
+/// change, and one that is kept alive here has its address for itself.
+static TYPES: Mutex<Vec<(Py<PyAny>, FieldRef)>> = Mutex::new(Vec::new());
+
+/// Types that are kept at most: those of the columns that a loop works on.
+const MOST_TYPES: usize = 4;
+
+fn known(data_type: &Bound<'_, PyAny>) -> Option<FieldRef> {
+    let types = TYPES.try_lock().ok()?;
+    types.iter().find(|(own, _)| own.is(data_type)).map(|(_, field)| Arc::clone(field))
+}
+
+fn remember(data_type: Bound<'_, PyAny>, field: &FieldRef) {
+    let entry = (data_type.unbind(), Arc::clone(field));
+    // What is dropped may run Python code: after the lock.
+    let mut forgotten = None;
+    if let Ok(mut types) = TYPES.try_lock() {
+        if types.len() >= MOST_TYPES {
+            forgotten = Some(types.remove(0));
+        }
+        types.push(entry);
+    }
+    drop(forgotten);
 }
 
 /// The elements of plain numbers as rows of `width`; lists must have that width already.

@@ -74,10 +74,10 @@ def test_keyword_arguments_by_name():
     assert ra.scale(factor=2, x=X).to_pylist() == [[0.0, 2.0], [4.0, 6.0], [8.0, 10.0]]
 
 
-def test_a_huge_output_is_a_memory_or_overflow_error():
-    huge = np.lib.stride_tricks.as_strided(np.ones(1), (1 << 40, 1 << 15), (0, 0))
-    with pytest.raises((MemoryError, OverflowError, ValueError)):
-        ra.sum(huge[:, :0].reshape(1 << 40, 0), axis=1, min_count=0)
+def test_a_huge_output_is_a_memory_error():
+    # More than any address space, so that no system promises it and then kills the process.
+    with pytest.raises(ra.RaptorsMemoryError, match="sum: no memory for an output of"):
+        ra.sum(np.zeros((1 << 59, 0)), axis=1, min_count=0)
 
 
 class ArrowArray(ctypes.Structure):
