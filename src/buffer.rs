@@ -30,8 +30,7 @@ const RECYCLE_FROM: usize = 128 << 10;
 /// `alloc_zeroed` with an alignment would clear it by hand.
 const MAP_FROM: usize = 1 << 20;
 
-/// Bytes from which huge pages are asked for: as NumPy does, and a quarter of the page faults'
-/// cost (docs/perf/buffers.md).
+/// Bytes from which huge pages are asked for, as NumPy does.
 const HUGE_FROM: usize = 4 << 20;
 
 /// Buffers that the pool keeps at most, whatever their size: a search through them stays short.

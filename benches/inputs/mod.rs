@@ -10,7 +10,7 @@ use raptors_arrow::Matrix;
 use rayon::ThreadPool;
 
 /// Squares, narrow rows, embeddings, few long rows; and sizes on both sides of the thresholds of
-/// the plan: a second thread (about 1.8 MB) and streaming stores (24 MiB of output).
+/// the plan: a second thread (about 1.27 MB) and streaming stores (24 MiB of output).
 pub const SHAPES: &[(usize, usize)] = &[
     (512, 512),
     (1024, 1024),

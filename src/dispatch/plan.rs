@@ -1,6 +1,7 @@
 //! The plan of a call: a pure function of the work, the machine and the settings.
 //!
-//! No data is touched, nothing is measured, and every threshold of the crate is in this file. It
+//! No data is touched, nothing is measured, and every threshold that chooses threads, stores or a
+//! backend is in this file; sizes of tiles and blocks stand beside the loops that use them. It
 //! weighs the bytes that must move against the cost of waking a thread; there are no special
 //! sizes. `docs/perf/threads.md` and `docs/perf/stores.md` hold the figures.
 

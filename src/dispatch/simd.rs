@@ -219,8 +219,8 @@ mod arm {
 /// Copies `from` to `to` with stores that do not pull the destination into the cache, where the
 /// target has them; else as `copy_from_slice`. Call [`stream_fence`] once after the last.
 ///
-/// Measured in docs/perf/stores.md: 1.5 to 2 times as fast once the output exceeds the cache,
-/// half as fast while it fits.
+/// docs/perf/stores.md has both sides: slower while the output fits the cache, a little faster
+/// beyond.
 #[inline]
 pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T]) {
     assert_eq!(to.len(), from.len(), "stream: both sides have one length");

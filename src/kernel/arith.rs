@@ -1,6 +1,6 @@
 //! Element-by-element arithmetic: one IEEE operation per element, so any split of the work and
 //! any vector width gives the same bits. A NaN comes out as the one canonical NaN, because which
-//! NaN an operation makes differs between CPUs (docs/perf/nan.md has the cost: none outside L1).
+//! NaN an operation makes differs between CPUs (docs/perf/nan.md).
 
 use super::Element;
 
