@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: test lint test-rust lint-rust cross bench build demo test-python test-wheel wheel stubs lint-python
+.PHONY: test lint test-rust lint-rust cross bars bench perf build demo test-python test-wheel wheel stubs docs lint-python
 
 ## test: everything, from nothing
 test: test-rust test-python
@@ -25,9 +25,17 @@ lint-rust:
 cross:
 	scripts/cross.sh
 
-## bench: the bars of the core, both sides interleaved
-bench:
+## bars: the bars of the core, both sides interleaved
+bars:
 	cargo bench --locked --bench bars
+
+## bench: the 36 cells of the seed suite against all peers, in under 3 minutes
+bench: build $(VENV)/.peers
+	$(BIN)/raptors-arrow bench --suite seed
+
+## perf: all suites, into docs/perf: dated records, charts and report.md
+perf: build $(VENV)/.peers
+	$(BIN)/raptors-arrow bench --suite all --report docs/perf
 
 ## build: .venv with the pinned tools, and the release build installed in it
 build: $(VENV)/.tools
@@ -40,6 +48,12 @@ $(VENV)/.tools: pyproject.toml
 		$$($(BIN)/python scripts/extra.py dev)
 	touch $@
 
+# The peers are those of the extra `peers`; the tests do without them.
+$(VENV)/.peers: $(VENV)/.tools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		$$($(BIN)/python scripts/extra.py peers)
+	touch $@
+
 ## demo: a real job: embeddings in Parquet, streamed, reduced, normalised, with times
 demo: build
 	$(BIN)/python scripts/demo.py
@@ -50,7 +64,7 @@ test-python: build
 
 ## test-wheel: the same from the built wheel, in a clean environment for each Python that is here
 test-wheel: $(VENV)/.tools
-	scripts/test_wheel.sh -m "not timing"
+	scripts/test_wheel.sh -m "not timing and not slow"
 
 ## wheel: one wheel for every CPython from 3.11 on, in dist/
 wheel: $(VENV)/.tools
@@ -59,6 +73,10 @@ wheel: $(VENV)/.tools
 ## stubs: writes the type stub from the registry
 stubs: build
 	$(BIN)/python scripts/stubs.py
+
+## docs: writes the page of all functions from the registry
+docs: build
+	$(BIN)/python scripts/functions.py
 
 ## lint-python: style, types, and the stub against the built module
 lint-python: build

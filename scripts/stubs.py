@@ -5,6 +5,7 @@
 
 import inspect
 import sys
+from array import array
 from pathlib import Path
 
 import raptors_arrow as ra
@@ -15,8 +16,9 @@ HEAD = """\
 # Written by scripts/stubs.py from the registry of functions (`make stubs`): do not edit.
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
-from typing import final, overload, type_check_only
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, SupportsFloat, SupportsIndex, TypeAlias
+from typing import TypedDict, TypeVar, final, overload, type_check_only
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -32,8 +34,15 @@ class _ArrowArray(Protocol):
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
+@type_check_only
+class _ArrowScalar(Protocol):
+    def as_py(self) -> Any: ...
+
 _MatrixLike: TypeAlias = _ArrowArray | _ArrowStream | Buffer
-_OperandLike: TypeAlias = _MatrixLike | float | Any
+_NumberLike: TypeAlias = float | SupportsFloat | SupportsIndex | _ArrowScalar
+_OperandLike: TypeAlias = _MatrixLike | _NumberLike
+# A name, or a type of pyarrow, NumPy or polars, or Python's float or int.
+_TypeLike: TypeAlias = Literal[{types}] | Any
 # What comes back is what went in: pyarrow, polars and NumPy objects keep their type.
 _X = TypeVar("_X", bound=_MatrixLike)
 
@@ -43,8 +52,11 @@ __version__: str
 class _BuildInfo(TypedDict):
     version: str
     profile: Literal["debug", "release"]
+    target: str
+    features: list[str]
     os: str
     arch: str
+    cpu: str
     simd: str
     simd_available: list[str]
     backends: list[str]
@@ -56,6 +68,14 @@ class _BuildInfo(TypedDict):
     llc_bytes: int
     memory_bytes: int
     functions: int
+
+@type_check_only
+class _ProfileStatus(TypedDict):
+    path: str | None
+    state: Literal["off", "absent", "used", "other machine", "ignored"]
+    reason: str | None
+    measured_at: int | None
+    measured: dict[str, float] | None
 
 @final
 class Matrix:
@@ -98,9 +118,13 @@ class Function:
     @property
     def argument_kinds(
         self,
-    ) -> tuple[Literal["matrix", "operand", "row", "number"], ...]: ...
+    ) -> tuple[Literal["matrix", "operand", "row", "number", "vectors", "queries"], ...]: ...
+    @property
+    def gives(self) -> Literal["reduced", "rows", "numbers", "matrix", "named"]: ...
     @property
     def options(self) -> dict[str, Any]: ...
+    @property
+    def option_kinds(self) -> dict[str, str | tuple[str, ...]]: ...
     def __call__(self, *args: Any, **options: Any) -> Any: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
@@ -154,61 +178,112 @@ def get_num_threads() -> int: ...
 def set_num_threads(n: int) -> None: ...
 def pool_stats() -> PoolStats: ...
 def release_unused() -> int: ...
+def bandwidth(
+    kind: Literal["read", "copy"], nbytes: int, threads: int = 1, seconds: float = 0.1
+) -> float: ...
+def profile_status() -> _ProfileStatus: ...
+def _measure(progress: Callable[[int, int, str], object]) -> dict[str, float]: ...
+def _model(values: dict[str, float] | None = None) -> dict[str, float]: ...
+def _plan(
+    bytes_read: int, bytes_written: int, has_vdsp: bool, values: dict[str, float] | None = None
+) -> tuple[int, Literal["cached", "streaming"]]: ...
+def _write_profile(values: dict[str, float]) -> Path: ...
+def _remove_profile() -> tuple[Path, bool]: ...
+def _profile_warning() -> str | None: ...
 """
 
+TYPES = ["float16", "float32", "float64"]
+TYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 ARGUMENTS = {
-    "matrix": "_X",
+    "matrix": "_MatrixLike",
     "operand": "_OperandLike",
     "row": "_MatrixLike",
-    "number": "float | Any",
+    "number": "_NumberLike",
+    "vectors": "_MatrixLike",
+    "queries": "_MatrixLike",
 }
-OPTIONS = {bool: "bool", int: "int", float: "float", str: "str", type(None): "Literal[0, 1] | None"}
+OPTIONS = {
+    "axis": "Literal[0, 1] | None",
+    "flag": "bool",
+    "count": "int",
+    "order": 'float | Literal["inf"]',
+    "bound": "_NumberLike | None",
+    "type": "_TypeLike",
+}
 
 
-def parameters(name: str, **types: str) -> str:
-    """Give the parameters of a function; ``types`` replace types, and drop their defaults."""
+def literal(words: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)
+
+
+def parameters(name: str, x: str) -> str:
+    """Give the parameters of a function, the first of the type ``x``."""
     function = ra.get_function(name)
     kinds = dict(zip(function.arguments, function.argument_kinds, strict=True))
+    types = {argument: ARGUMENTS[kind] for argument, kind in kinds.items()} | {"x": x}
+    for option, kind in function.option_kinds.items():
+        types[option] = OPTIONS[kind] if isinstance(kind, str) else f"Literal[{literal(kind)}]"
+    types["width"] = "int | None"
     parts: list[str] = []
-    starred = False
     for parameter in inspect.signature(getattr(ra, name)).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
-            starred = True
-        if parameter.name in kinds:
-            parts.append(f"{parameter.name}: {ARGUMENTS[kinds[parameter.name]]}")
-        elif parameter.name in types:
-            parts.append(f"{parameter.name}: {types[parameter.name]}")
-        elif parameter.name == "width":
-            parts.append("width: int | None = None")
-        else:
-            default = parameter.default
-            parts.append(f"{parameter.name}: {OPTIONS[type(default)]} = {default!r}")
+        part = f"{parameter.name}: {types[parameter.name]}"
+        if parameter.default is not parameter.empty:
+            optional = parameter.default is None and "None" not in part
+            default = repr(parameter.default).replace("'", '"')
+            part += f"{' | None' if optional else ''} = {default}"
+        parts.append(part)
     return ", ".join(parts)
+
+
+def numbers(name: str) -> str:
+    """Ask a reduction which Python numbers it gives, and whether it gives None."""
+    function = ra.get_function(name)
+    results = [function(array(code, [1, 2])) for code in "qd"] + [function(array("d"))]
+    names = dict.fromkeys("None" if r is None else type(r).__name__ for r in results)
+    return " | ".join(names)
+
+
+def tuple_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def stub(name: str) -> str:
     """Give the stub of one function."""
     function = ra.get_function(name)
-    if function.family != "reductions":
-        return f"def {name}({parameters(name)}) -> _X: ...\n"
-    matrix = parameters(name).replace("x: _X", "x: _MatrixLike")
-    if "axis" not in function.options:
-        return f"def {name}({matrix}) -> Any: ...\n"
-    whole = matrix.replace("Literal[0, 1] | None = None", "None = None")
-    parts = matrix.replace("Literal[0, 1] | None = None", "Literal[0, 1]")
-    return (
-        f"@overload\ndef {name}({whole}) -> float | None: ...\n"
-        f"@overload\ndef {name}({parts}) -> Any: ...\n"
-    )
+    match function.gives:
+        case "rows" if "matrix" not in function.argument_kinds[1:]:
+            return f"def {name}({parameters(name, '_X')}) -> _X: ...\n"
+        case "named":
+            result = tuple_name(name)
+            return f"def {name}({parameters(name, '_MatrixLike')}) -> {result}: ...\n"
+        case "reduced" if "axis" in function.options:
+            both = parameters(name, "_MatrixLike")
+            whole = both.replace("Literal[0, 1] | None = None", "None = None")
+            parts = both.replace("Literal[0, 1] | None = None", "Literal[0, 1]")
+            return (
+                f"@overload\ndef {name}({whole}) -> {numbers(name)}: ...\n"
+                f"@overload\ndef {name}({parts}) -> Any: ...\n"
+            )
+        case _:
+            return f"def {name}({parameters(name, '_MatrixLike')}) -> Any: ...\n"
+
+
+def named_tuple(name: str) -> str:
+    """Give the stub of the results of a function that gives several."""
+    fields = getattr(ra, tuple_name(name))._fields
+    lines = [f"class {tuple_name(name)}(NamedTuple):", *(f"    {field}: Any" for field in fields)]
+    return "\n".join(lines) + "\n\n"
 
 
 def text() -> str:
     """Give the whole stub."""
     functions = ra.list_functions()
-    names = [*ra._native.__all__]
-    head = HEAD.replace("{names}", "\n".join(f'    "{name}",' for name in names))
-    return head + "\n" + "".join(stub(name) for name in functions)
+    names = "\n".join(f'    "{name}",' for name in ra._native.__all__)
+    head = HEAD.replace("{names}", names).replace("{types}", literal(TYPES))
+    tuples = [name for name in functions if ra.get_function(name).gives == "named"]
+    return head + "\n" + "".join(map(named_tuple, tuples)) + "".join(map(stub, functions))
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 //! Output buffers, recycled.
 //!
 //! Fresh pages cost as much as the work that fills them (docs/perf/buffers.md), so outputs from
-//! [`RECYCLE_FROM`] bytes on go back to a pool when the last array over them is dropped, and come
+//! `RECYCLE_FROM` bytes on go back to a pool when the last array over them is dropped, and come
 //! out again for a later call. The pool holds a bounded number of bytes, only buffers that nothing
 //! refers to, and never waits for a lock: where it is busy, memory comes from and goes to the
 //! system. Every buffer is zeroed or was written before, so a slice of it is always initialised;
@@ -32,6 +32,10 @@ const MAP_FROM: usize = 1 << 20;
 
 /// Bytes from which huge pages are asked for, as NumPy does.
 const HUGE_FROM: usize = 4 << 20;
+
+/// Bytes from which a buffer in the pool is offered to the system, which may take its pages back
+/// when memory is short. Until then they stay, and cost nothing to use again.
+const OFFER_FROM: usize = 64 << 20;
 
 /// Buffers that the pool keeps at most, whatever their size: a search through them stays short.
 const MOST_BUFFERS: usize = 64;
@@ -109,7 +113,7 @@ fn lock() -> Option<std::sync::MutexGuard<'static, Free>> {
 }
 
 fn limit() -> Result<usize> {
-    let default = (256 << 20).min(machine().memory / 16);
+    let default = (2 << 30).min(machine().memory / 8);
     Ok(settings::settings()?.pool_bytes.unwrap_or(default))
 }
 
@@ -177,6 +181,18 @@ fn map(capacity: usize) -> Option<NonNull<u8>> {
     NonNull::new(ptr.cast())
 }
 
+/// Lets the system take back the pages of a block that waits in the pool.
+fn offer(block: &Block) {
+    #[cfg(target_os = "linux")]
+    if block.capacity >= OFFER_FROM {
+        // SAFETY: the block is mapped (OFFER_FROM is above MAP_FROM), and nothing reads what it
+        // holds before it is written again. A refusal is harmless: the pages stay.
+        unsafe { libc::madvise(block.ptr.as_ptr().cast(), block.capacity, libc::MADV_FREE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (block.capacity, OFFER_FROM);
+}
+
 #[cfg(unix)]
 fn unmap(ptr: NonNull<u8>, capacity: usize) -> bool {
     // SAFETY: `map` made exactly this range, and nothing refers to it any more.
@@ -207,6 +223,7 @@ impl Drop for Recycled {
         if block.capacity > limit {
             return;
         }
+        offer(&block);
         // What is evicted is given to the system after the lock is free again.
         let mut evicted = Vec::new();
         if let Some(mut free) = lock() {

@@ -101,6 +101,41 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// An integer result that its type cannot hold.
+    #[error(
+        "{function}: integer overflow in {what} {index}: the result does not fit {into}; cast to a \
+         wider type first"
+    )]
+    Overflow {
+        /// The function that was called.
+        function: &'static str,
+        /// What the index counts: rows or columns.
+        what: &'static str,
+        /// The first that overflowed.
+        index: usize,
+        /// The type that cannot hold it.
+        into: DataType,
+    },
+    /// An integer divided by zero.
+    #[error("{function}: row {row} divides an integer by zero")]
+    DivisionByZero {
+        /// The function that was called.
+        function: &'static str,
+        /// The first row that does.
+        row: usize,
+    },
+    /// A number that the element type cannot hold.
+    #[error("{function}: {what} is {number}, which {element} cannot hold; cast x first")]
+    Number {
+        /// The function that was called.
+        function: &'static str,
+        /// Which operand.
+        what: &'static str,
+        /// The number.
+        number: String,
+        /// The element type.
+        element: DataType,
+    },
     /// A null where one number is needed.
     #[error("{function}: {what} is null; expected a number")]
     NullScalar {
@@ -118,7 +153,7 @@ pub enum Error {
         near: Option<&'static str>,
     },
     /// A wrong number of arguments.
-    #[error("{function}: expected {expected} arguments, got {got}")]
+    #[error("{function}: expected {expected} argument{}, got {got}", if *.expected == 1 { "" } else { "s" })]
     Arguments {
         /// The function that was called.
         function: &'static str,
@@ -157,7 +192,7 @@ pub enum Error {
         /// The option's name.
         option: &'static str,
         /// What it takes.
-        expected: &'static str,
+        expected: String,
         /// What came.
         got: String,
     },
@@ -209,6 +244,9 @@ impl Error {
             | Self::Mixed { function, .. }
             | Self::TooLarge { function, .. }
             | Self::Tensor { function, .. }
+            | Self::Overflow { function, .. }
+            | Self::DivisionByZero { function, .. }
+            | Self::Number { function, .. }
             | Self::NullScalar { function, .. }
             | Self::Arguments { function, .. }
             | Self::Argument { function, .. }
@@ -218,6 +256,22 @@ impl Error {
             | Self::Interrupted { function }
             | Self::Arrow { function, .. } => *function = name,
             Self::NoSuchFunction { .. } | Self::Setting { .. } => {}
+        }
+        self
+    }
+}
+
+impl Error {
+    /// The same error, said of the argument `name`.
+    #[must_use]
+    pub(crate) fn about(mut self, name: &'static str) -> Self {
+        if let Self::Width { what, .. }
+        | Self::Rows { what, .. }
+        | Self::Mixed { what, .. }
+        | Self::NullScalar { what, .. }
+        | Self::Number { what, .. } = &mut self
+        {
+            *what = name;
         }
         self
     }

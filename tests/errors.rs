@@ -1,16 +1,16 @@
 //! Bad input gives an error that carries the values, never a panic.
 
-mod oracle;
-
 use std::sync::Arc;
 
 use arrow_array::types::{Float32Type, Int32Type};
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int32Array,
-    ListArray, RecordBatch, StringArray,
+    Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array,
+    Int32Array, ListArray, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field};
-use raptors_arrow::compute::{Operand, Options, Per, Value, add, call_function, mean, scale, sum};
+use raptors_arrow::compute::{
+    Operand, OptionValue, Options, Value, add, call_function, divide, scale,
+};
 use raptors_arrow::dispatch::{Settings, set_num_threads};
 use raptors_arrow::{Error, Matrix};
 
@@ -52,12 +52,31 @@ fn other_types_are_refused_by_name() {
 }
 
 #[test]
-fn integers_are_a_matrix_that_floats_only_functions_refuse() {
+fn a_number_that_the_type_cannot_hold_is_named() {
     let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let x = Matrix::try_from(&ints).unwrap();
-    for error in [said(sum(&x, Per::Matrix)), said(mean(&x, Per::Row)), said(scale(&x, 2.0))] {
-        assert!(matches!(&error, Error::Type { got: DataType::Int32, .. }), "{error}");
+    let error = said(add(&x, 0.5));
+    assert!(matches!(&error, Error::Number { element: DataType::Int32, .. }), "{error}");
+    assert!(error.to_string().contains("0.5") && error.to_string().contains("Int32"), "{error}");
+    let error = said(add(&x, 1i64 << 40));
+    assert!(error.to_string().contains("1099511627776"), "{error}");
+    // What it can hold is taken, as a float too.
+    assert!(add(&x, 3.0).is_ok() && add(&x, -7i64).is_ok());
+}
+
+#[test]
+fn overflow_names_function_row_and_type() {
+    let bytes: ArrayRef = Arc::new(Int8Array::from(vec![1, 2, 3, 4, 127, 5]));
+    let x = Matrix::reshape(&bytes, 2).unwrap();
+    let error = said(add(&x, 1i64));
+    let overflow = Error::Overflow { function: "add", what: "row", index: 2, into: DataType::Int8 };
+    assert_eq!(error, overflow);
+    let said_so = error.to_string();
+    for part in ["add", "row 2", "Int8", "cast"] {
+        assert!(said_so.contains(part), "{said_so}");
     }
+    let error = said(divide(&x, 0i64));
+    assert_eq!(error, Error::DivisionByZero { function: "divide", row: 0 });
 }
 
 #[test]
@@ -182,6 +201,22 @@ fn calls_by_name_check_name_arguments_and_options() {
     ] {
         assert!(matches!(said(call_function("sum", one, &options)), Error::OptionValue { .. }));
     }
+    for (name, option, value) in [
+        ("var", "ddof", OptionValue::Count(-1)),
+        ("norm", "ord", OptionValue::Count(3)),
+        ("norm", "ord", OptionValue::Text("two".into())),
+        ("clip", "min", OptionValue::Number(f64::NAN)),
+        ("clip", "max", OptionValue::Flag(true)),
+        ("cast", "type", OptionValue::Text("string".into())),
+        ("cast", "safe", OptionValue::Count(1)),
+    ] {
+        let options = Options::new().set(option, value.clone());
+        let error = said(call_function(name, one, &options));
+        let is_named = matches!(&error, Error::OptionValue { option: o, .. } if *o == option);
+        assert!(is_named, "{name} {option}={value}: {error}");
+    }
+    let error = said(call_function("cast", one, &none));
+    assert!(matches!(&error, Error::OptionValue { option: "type", .. }), "{error}");
     let error = said(call_function("sum", &[Value::Number(1.0)], &none));
     assert!(matches!(error, Error::Argument { argument: "x", .. }), "{error}");
     let error = said(call_function("scale", &[x.clone(), x.clone()], &none));

@@ -51,6 +51,24 @@ fn a_forked_child_computes_with_a_pool_of_its_own() {
 }
 
 #[test]
+fn calls_in_a_row_from_several_threads_agree() {
+    // Large enough to be shared while workers are awake, and small enough to meet them so.
+    let sizes = [1 << 12, 1 << 16, 1 << 17, 1 << 18].map(matrix);
+    let expected = [0, 1, 2, 3].map(|i| sum(&sizes[i], Per::Column).unwrap());
+    std::thread::scope(|scope| {
+        for caller in 0..4 {
+            let (sizes, expected) = (&sizes, &expected);
+            scope.spawn(move || {
+                for call in 0..100 {
+                    let i = (call / 3 + caller) % sizes.len();
+                    assert_eq!(&sum(&sizes[i], Per::Column).unwrap(), &expected[i]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn calls_from_many_threads_at_once_agree() {
     let x = matrix(1 << 18);
     let expected = sum(&x, Per::Row).unwrap();

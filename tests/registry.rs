@@ -4,9 +4,11 @@ mod oracle;
 
 use std::collections::HashSet;
 
-use oracle::calls::few_calls;
-use oracle::{Nulls, Random};
-use raptors_arrow::compute::{Options, Value, get_function, list_functions};
+use arrow_schema::DataType;
+use oracle::calls::{First, Sample, calls};
+use oracle::forms::{Form, Layout, matrix};
+use oracle::{Draw, Nulls, Random, Table};
+use raptors_arrow::compute::{get_function, list_functions};
 
 #[test]
 fn names_are_unique_and_everything_is_documented() {
@@ -37,25 +39,28 @@ fn the_seed_names_are_registered() {
 #[test]
 fn every_function_has_an_oracle() {
     let mut random = Random::new(1);
-    let covered: HashSet<_> = few_calls::<f64>(&mut random, 3, 2, Nulls::None)
-        .iter()
-        .map(|call| call.function.name)
-        .collect();
+    let (element, nulls, draw) = (&DataType::Float64, Nulls::None, Draw::Tame);
+    let table = Table::random(&mut random, element, (3, 2), nulls, draw);
+    let x = First { element, rows: 3, width: 2, nulls, draw };
+    let all = calls(&mut random, x, Sample::All);
     for function in list_functions() {
-        assert!(covered.contains(function.name), "no test calls {}", function.name);
+        let call = all.iter().find(|call| call.function.name == function.name);
+        let call = call.unwrap_or_else(|| panic!("no test calls {}", function.name));
+        // Panics for a function that it has no answer for.
+        assert!(call.expected(&table).is_ok(), "{call}");
     }
 }
 
 #[test]
 fn every_function_explains_itself_without_touching_data() {
-    let flat: arrow_array::ArrayRef =
-        std::sync::Arc::new(arrow_array::Float32Array::from(vec![1.0; 64]));
-    let x = raptors_arrow::Matrix::reshape(&flat, 8).unwrap();
-    for function in list_functions() {
-        let mut arguments = vec![Value::Matrix(x.clone())];
-        arguments.extend((1..function.arguments.len()).map(|_| Value::Number(2.0)));
-        let explained = function.explain(&arguments, &Options::new()).unwrap();
-        assert_eq!(explained.work.bytes_read, 256, "{}", function.name);
-        assert_eq!(explained.plan.threads, 1);
+    let mut random = Random::new(2);
+    let (element, nulls, draw) = (&DataType::Float32, Nulls::None, Draw::Tame);
+    let table = Table::random(&mut random, element, (8, 8), nulls, draw);
+    let matrix = matrix(&table, Form::plain(Layout::FixedSizeList));
+    let x = First { element, rows: 8, width: 8, nulls, draw };
+    for call in calls(&mut random, x, Sample::All) {
+        let explained = call.explain(&matrix).unwrap_or_else(|error| panic!("{call}: {error}"));
+        assert!(explained.work.bytes_read >= 256, "{call}: {explained:?}");
+        assert_eq!(explained.plan.threads, 1, "{call}");
     }
 }

@@ -10,7 +10,8 @@ use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float32Array, ListArray, 
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use oracle::forms::{Form, Layout, array, matrix, read};
-use oracle::{Nulls, Random, Table};
+use oracle::numbers::TYPES;
+use oracle::{Draw, Nulls, Outcome, Random, Table};
 use raptors_arrow::Matrix;
 use raptors_arrow::compute::{Operand, Per, add, scale, sum};
 
@@ -71,14 +72,18 @@ fn every_layout_comes_back_as_the_type_it_was() {
             continue;
         }
         for nulls in [Nulls::None, Nulls::Both] {
-            let table = Table::<f32>::random(&mut random, 20, 6, nulls);
-            let came = array(&table, Form::new(layout, 3));
-            let x = Matrix::try_from(&came).unwrap();
-            let went = scale(&x, 1.0).unwrap().to_arrays().unwrap().remove(0);
-            assert_eq!(went.data_type(), came.data_type());
-            went.to_data().validate_full().unwrap();
-            let back = read::<f32>(&Matrix::try_from(&went).unwrap());
-            assert_eq!(back.flat(), table.flat(), "{layout:?} {nulls:?}");
+            for (_, element) in &TYPES {
+                let table = Table::random(&mut random, element, (20, 6), nulls, Draw::Tame);
+                let came = array(&table, Form::new(layout, 3));
+                let x = Matrix::try_from(&came).unwrap();
+                let went = scale(&x, 1.0).unwrap().to_arrays().unwrap().remove(0);
+                assert_eq!(went.data_type(), came.data_type());
+                went.to_data().validate_full().unwrap();
+                let back = read(&Matrix::try_from(&went).unwrap());
+                let expected = &Outcome::of_table(&table).parts[0];
+                let expected = (expected.row_is_null.clone(), expected.bits.clone());
+                assert_eq!(back, expected, "{element} {layout:?} {nulls:?}");
+            }
         }
     }
 }
@@ -170,7 +175,8 @@ fn list_chunks_without_a_valid_row_take_the_width_of_the_others() {
 #[test]
 fn garbage_under_nulls_does_not_leave() {
     let mut random = Random::new(3);
-    let table = Table::<f32>::random(&mut random, 50, 5, Nulls::Both);
+    let element = DataType::Float32;
+    let table = Table::random(&mut random, &element, (50, 5), Nulls::Both, Draw::Tame);
     let scaled = scale(&matrix(&table, Form::plain(Layout::FixedSizeList)), 1.0).unwrap();
     let out = scaled.to_arrays().unwrap().remove(0);
     let values = out.as_fixed_size_list().values().clone();

@@ -15,6 +15,7 @@ Examples
 [[10.0, 20.0], None, [30.0, 60.0]]
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from raptors_arrow import _native
@@ -27,6 +28,8 @@ from raptors_arrow.errors import (
     RaptorsOverflowError,
     RaptorsTypeError,
     RaptorsValueError,
+    RaptorsWarning,
+    RaptorsZeroDivisionError,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ __all__ = [
     "RaptorsOverflowError",
     "RaptorsTypeError",
     "RaptorsValueError",
+    "RaptorsWarning",
+    "RaptorsZeroDivisionError",
     "__version__",
     "polars",
     "pyarrow",
@@ -53,6 +58,10 @@ def __getattr__(name: str) -> Any:
         return import_module(f"raptors_arrow.{name}")
     raise AttributeError(f"module 'raptors_arrow' has no attribute {name!r}")
 
+
+# A profile that cannot be used changes no result, only speed: a warning, once.
+if (_problem := _native._profile_warning()) is not None:
+    warnings.warn(_problem, RaptorsWarning, stacklevel=2)
 
 # `pl.col("emb").raptors` is there as soon as both packages are, in whichever order.
 when_imported("polars", "raptors_arrow.polars")

@@ -6,6 +6,8 @@ __all__ = [
     "RaptorsOverflowError",
     "RaptorsTypeError",
     "RaptorsValueError",
+    "RaptorsWarning",
+    "RaptorsZeroDivisionError",
 ]
 
 
@@ -25,5 +27,13 @@ class RaptorsOverflowError(RaptorsError, OverflowError):
     """A size or number that is too large for its type."""
 
 
+class RaptorsZeroDivisionError(RaptorsValueError, ZeroDivisionError):
+    """An integer divided by zero, in a row that the message names."""
+
+
 class RaptorsMemoryError(RaptorsError, MemoryError):
     """The system had no memory for an output."""
+
+
+class RaptorsWarning(RuntimeWarning):
+    """Something that changes no result, and that the user should know."""

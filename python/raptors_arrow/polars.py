@@ -14,17 +14,20 @@ It is there as soon as both packages are imported; ``import raptors_arrow.polars
 >>> means["emb"].to_list()
 [[2.0, 4.0], [5.0, 5.0]]
 
-In an expression, one result per column (``axis=0``) is one value of the column's own type, so that
+In an expression, one result per column (``axis=0``) is one value of the column's own shape, so that
 it can be grouped, broadcast and joined; a series gives that value, a series of one number per
-column.
+column. Functions whose results are no column, such as ``top_k`` and ``covariance``, are methods of
+series only.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from inspect import Parameter, Signature, signature
+from math import prod
 from typing import Any, Literal
 
 from raptors_arrow import _native
+from raptors_arrow.errors import RaptorsTypeError
 
 try:
     import polars as pl
@@ -35,7 +38,7 @@ except ImportError as error:
 
 __all__ = ["ExprNamespace", "SeriesNamespace"]
 
-_Gives = Literal["matrix", "rows", "columns", "number"]
+_Gives = Literal["rows", "columns", "number"]
 
 
 class ExprNamespace:
@@ -52,40 +55,46 @@ class SeriesNamespace:
         self._series = series
 
 
-@cache
-def _gives(name: str, axis: int | None) -> _Gives:
-    """Ask a function what it gives for 3 rows of 2."""
-    x = pl.Series([[1.0, 1.0]] * 3, dtype=pl.Array(pl.Float64, 2))
-    seconds = {"matrix": x, "operand": 1.0, "number": 1.0, "row": pl.Series([1.0, 1.0])}
-    function = _native.get_function(name)
-    options = {"axis": axis} if "axis" in function.options else {}
-    kinds = function.argument_kinds[1:]
-    result = function(x, *(seconds[kind] for kind in kinds), **options)
-    if not isinstance(result, pl.Series):
-        return "number"
-    if result.dtype == x.dtype:
-        return "matrix"
-    return "rows" if len(result) == 3 else "columns"
+def _gives(function: _native.Function, args: tuple[Any, ...], options: Any) -> _Gives:
+    """Say what an expression gives: a value per row, one for all columns, or one number."""
+    if function.gives == "reduced":
+        fixed = 1 if function.name.endswith("_axis1") else 0
+        axis = options.get("axis", function.options.get("axis", fixed))
+        return "number" if axis is None else "columns" if axis == 0 else "rows"
+    # A product of a column with itself is as wide as the column is long.
+    if function.gives in ("rows", "numbers") and not (_is_product(function) and not args):
+        return "rows"
+    raise RaptorsTypeError(
+        f"{function.name}: expected a series, got an expression, which has to give one value for "
+        f'each row or one in all; call it on the column: frame["emb"].raptors.{function.name}(...)'
+    )
 
 
-def _compute(
-    series: Sequence[pl.Series],
-    name: str,
-    gives: _Gives,
-    args: tuple[Any, ...],
-    options: Any,
-    return_dtype: Any = None,  # which polars passes, and the function knows anyway
-) -> pl.Series:
-    x, *columns = series
-    given = [columns.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args]
-    result = _native.get_function(name)(x, *given, **options)
-    if gives == "number":
-        return pl.Series(x.name, [result], dtype=_element(x.dtype))
-    if gives == "columns" and isinstance(x.dtype, pl.Array):
-        return result.reshape((1, *x.dtype.shape)).cast(x.dtype)
-    if gives == "columns" and isinstance(x.dtype, pl.List):
-        return result.implode()
-    return result
+def _is_product(function: _native.Function) -> bool:
+    """Whether rows of the result are as wide as the second argument says."""
+    return function.argument_kinds[1:] == ("matrix",)
+
+
+def _is_by_row(
+    function: _native.Function, dtypes: Sequence[Any], args: tuple[Any, ...], options: Any
+) -> bool:
+    """Whether each row of the result needs but its own row: then polars may split the column."""
+    if len(function.arguments) == 1:
+        # A transform of whole columns has them in view; a reduction is by row if it is here.
+        return function.gives != "rows" or options.get("axis", function.options.get("axis", 1)) == 1
+    # A column of numbers is one vector for all rows, unless axis=0 says one value per row.
+    axis = options.get("axis")
+    in_rows = axis == 0 or all(dtype.is_nested() for dtype in dtypes)
+    values = (arg for arg in args if not isinstance(arg, pl.Expr))
+    return in_rows and all(_is_product(function) or _is_for_all(v, axis) for v in values)
+
+
+def _is_for_all(value: Any, axis: int | None) -> bool:
+    """Whether a value is the same for all rows: not if in doubt, which costs but time."""
+    if isinstance(value, pl.Series):
+        return axis != 0 and not value.dtype.is_nested()
+    dimensions = getattr(value, "ndim", 0 if isinstance(value, int | float) else 2)
+    return dimensions == 0 or (dimensions == 1 and axis != 0)
 
 
 def _element(dtype: Any) -> Any:
@@ -94,18 +103,90 @@ def _element(dtype: Any) -> Any:
     return dtype
 
 
+def _shaped(dtype: Any, element: Any) -> Any:
+    """Give the type with other elements."""
+    if isinstance(dtype, pl.Array):
+        return pl.Array(element, dtype.shape)
+    return pl.List(element) if isinstance(dtype, pl.List) else element
+
+
+def _dtype(
+    function: _native.Function, gives: _Gives, dtype: Any, args: tuple[Any, ...], options: Any
+) -> Any:
+    """Ask the function what it gives for a few rows of a type: nulls, which nothing refuses."""
+    element = _element(dtype)
+    if isinstance(dtype, pl.List) and _is_product(function):
+        raise RaptorsTypeError(
+            f"{function.name}: expected a column of arrays, whose width a plan knows, got {dtype}; "
+            "cast it to pl.Array first"
+        )
+    shape = dtype.shape if isinstance(dtype, pl.Array) else (2,) if dtype.is_nested() else ()
+    nulls = pl.Series([None] * 3 * prod(shape), dtype=element)
+    row = nulls.head(prod(shape))
+    samples = {"number": 1, "operand": 1, "row": row, "vectors": row}
+    if gives != "rows":
+        options = {**options, "axis": 0} if "axis" in function.options else options
+    x = nulls.reshape((3, *shape)) if shape else nulls
+    if isinstance(dtype, pl.List):
+        x = x.arr.to_list()
+    kinds = function.argument_kinds[1:]
+    given = args if _is_product(function) else [samples[kind] for kind in kinds]
+    result = function(x, *given, **options)
+    return result.dtype if gives != "columns" else _shaped(dtype, result.dtype)
+
+
+def _compute(
+    series: Sequence[pl.Series],
+    name: str,
+    gives: _Gives,
+    args: tuple[Any, ...],
+    options: Any,
+    dtype: Any = None,
+    return_dtype: Any = None,  # which polars passes, and the function knows anyway
+) -> pl.Series:
+    x, *columns = series
+    given = [columns.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args]
+    function = _native.get_function(name)
+    result = function(x, *given, **options)
+    if gives == "number":
+        dtype = _dtype(function, gives, x.dtype, args, options) if dtype is None else dtype
+        return pl.Series(x.name, [result], dtype=dtype)
+    if gives == "columns" and isinstance(x.dtype, pl.Array):
+        return result.reshape((1, *x.dtype.shape))
+    if gives == "columns" and isinstance(x.dtype, pl.List):
+        return result.implode()
+    return result
+
+
 def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any) -> pl.Expr:
-    gives = _gives(name, options.get("axis"))
+    function = _native.get_function(name)
+    gives = _gives(function, args, options)
+    run = partial(_compute, name=name, gives=gives, args=args, options=options)
     operands = [arg for arg in args if isinstance(arg, pl.Expr)]
-    dtype = pl.dtype_of(self._expr)
-    # A 1-D operand without axis=0 is a row for all rows: then the batches must not be split.
-    by_row = not operands or options.get("axis") == 0
+    if operands and _is_product(function):
+        raise RaptorsTypeError(
+            f"{name}: expected a series or an array for {function.arguments[1]}, got an expression"
+        )
+
+    def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
+        own, *others = (dtype for _, dtype in inputs)
+        dtype = _dtype(function, gives, own, args, options)
+        return pl.map_batches(
+            [expr for expr, _ in inputs],
+            partial(run, dtype=dtype),
+            return_dtype=dtype,
+            is_elementwise=gives == "rows" and _is_by_row(function, others, args, options),
+            returns_scalar=gives != "rows",
+        )
+
+    if hasattr(pl, "pipe_with_dtype"):
+        return pl.pipe_with_dtype([self._expr, *operands], planned)
+    # Before polars 2.1 a plan knows no types: polars calls the function on a few rows of its own.
     return pl.map_batches(
         [self._expr, *operands],
-        partial(_compute, name=name, gives=gives, args=args, options=options),
-        return_dtype=dtype if gives in ("matrix", "columns") else dtype.inner_dtype(),
-        is_elementwise=gives in ("matrix", "rows") and by_row,
-        returns_scalar=gives in ("columns", "number"),
+        run,
+        is_elementwise=gives == "rows" and not operands and _is_by_row(function, [], args, options),
+        returns_scalar=gives != "rows",
     )
 
 
@@ -121,9 +202,9 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     places = function.arguments[1:]
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        bound = own.bind(*args, **options)
-        given = tuple(bound.arguments.pop(place) for place in places)
-        return run(self, name, given, bound.arguments)
+        bound = own.bind(*args, **options).arguments
+        given = tuple(bound.pop(place) for place in places if bound.get(place) is not None)
+        return run(self, name, given, bound)
 
     method.__name__ = name
     method.__qualname__ = f"raptors.{name}"

@@ -6,6 +6,7 @@ name that says both.
 """
 
 from collections.abc import Sequence
+from inspect import signature
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,20 +23,21 @@ _lock = Lock()
 
 
 def register(
-    name: str, type: "pa.DataType", *, y: "pa.DataType | None" = None, **options: Any
+    name: str, type: "pa.DataType", /, *, y: "pa.DataType | None" = None, **options: Any
 ) -> str:
     """Register a function with pyarrow for one type, and give the name it has there.
 
     Parameters
     ----------
     name
-        One of ``list_functions()`` that gives one result for each row: arithmetic, or a reduction
-        with ``axis=1``, which is what a reduction means here if no axis is given.
+        One of ``list_functions()`` that makes each row of its result from one row: arithmetic,
+        ``dot`` and the like, ``normalize``, ``softmax``, ``cast``, or a reduction with ``axis=1``,
+        which is what a reduction means here if no axis is given.
     type
         The type of the column.
     y
         The type of the second argument, if there is one. If not given: the element type for a
-        number, else the type of the column.
+        number, else the type of the column. Numbers in a column of their own are one per row.
     **options
         Options of the function, which are fixed for the registered one.
 
@@ -58,15 +60,19 @@ def register(
     """
     pa, pc = _import()
     function = _native.get_function(name)
-    if "axis" in function.options and len(function.arguments) == 1:
+    if "axis" in function.options and function.gives == "reduced":
         options.setdefault("axis", 1)
+    _check(pa, function, type, y, options)
     types = [type]
     if len(function.arguments) > 1:
         types.append(y if y is not None else _second(pa, function, type))
     out_type = _out_type(pa, function, types, options)
+    named = {**options}
+    if "type" in named:
+        named["type"] = _short(pa, _element(pa, out_type))
     registered = "_".join(
         ["raptors", name]
-        + [f"{option}{value}" for option, value in sorted(options.items())]
+        + [f"{option}{value}" for option, value in sorted(named.items())]
         + [_short(pa, one) for one in types]
     )
     with _lock:
@@ -95,7 +101,8 @@ def expression(
     field
         The name of the column, or an expression.
     *args
-        The second argument, if there is one: an expression, or a value.
+        The second argument, if there is one: an expression, or a value. Then the options that the
+        function takes by place, such as the type that ``cast`` changes to.
     type
         The type of the column, such as ``dataset.schema.field("emb").type``.
     y, **options
@@ -117,10 +124,13 @@ def expression(
     [6.0]
     """
     pa, pc = _import()
-    registered = register(name, type, y=y, **options)
     function = _native.get_function(name)
+    others = len(function.arguments) - 1
+    places = list(signature(getattr(_native, name)).parameters)[1 + others :]
+    placed = dict(zip(places, args[others:], strict=False))
+    registered = register(name, type, y=y, **placed, **options)
     given = [pc.field(field) if isinstance(field, str) else field]
-    for value in args:
+    for value in args[:others]:
         if isinstance(value, pc.Expression):
             given.append(value)
         else:
@@ -145,13 +155,16 @@ class _Row:
         first, *others = args
         if isinstance(first, pa.Scalar):
             first = pa.repeat(first, 1 if all_scalars else context.batch_length)
+        options = self.options
+        if any(isinstance(arg, pa.Array) and pa.types.is_primitive(arg.type) for arg in others):
+            options = {**options, "axis": 0}  # a column of numbers beside the rows: one for each
         others = [
             pa.repeat(arg, 1)
             if isinstance(arg, pa.Scalar) and pa.types.is_nested(arg.type)
             else arg
             for arg in others
         ]
-        result = self.call(first, *others, **self.options)
+        result = self.call(first, *others, **options)
         return result[0] if all_scalars else result
 
 
@@ -180,11 +193,34 @@ def _second(pa: Any, function: Any, type: Any) -> Any:
 
 def _short(pa: Any, type: Any) -> str:
     """Name a type: element and list sizes where that says it all."""
-    if pa.types.is_fixed_size_list(type) and pa.types.is_floating(type.value_type):
+    if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
         return f"{_short(pa, type.value_type)}x{type.list_size}"
     if pa.types.is_floating(type):
         return f"float{type.bit_width}"
     return "".join(c if c.isalnum() else "_" for c in str(type)).strip("_")
+
+
+def _not_by_row(function: Any, options: dict[str, Any]) -> RaptorsValueError:
+    hint = "; pass axis=1" if "axis" in function.options else ""
+    return RaptorsValueError(
+        f"{function.name}: expected a function with one result for each row (pyarrow's scalar "
+        f"functions run batch by batch), got options {options}{hint}"
+    )
+
+
+def _check(pa: Any, function: Any, type: Any, y: Any, options: dict[str, Any]) -> None:
+    """Refuse what is not row by row, and types that do not fit."""
+    for given in (type, y):
+        if given is not None and not isinstance(given, pa.DataType):
+            raise RaptorsTypeError(f"{function.name}: expected a pyarrow type, got {given!r}")
+    axis = options.get("axis", function.options.get("axis"))
+    by_column = "axis" in function.options and len(function.arguments) == 1 and axis != 1
+    is_product = function.argument_kinds[1:] == ("matrix",)
+    if by_column or is_product or function.gives in ("matrix", "named"):
+        raise _not_by_row(function, options)
+    is_vector = function.argument_kinds[1:] in (("row",), ("vectors",))
+    if is_vector and y is not None and pa.types.is_primitive(y):
+        raise RaptorsTypeError(f"{function.name}: expected a type of lists for y, got {y}")
 
 
 def _out_type(pa: Any, function: Any, types: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -197,15 +233,10 @@ def _out_type(pa: Any, function: Any, types: Sequence[Any], options: dict[str, A
     sample = [pa.nulls(rows, types[0])]
     for second in types[1:]:
         is_number = not pa.types.is_nested(second) and not isinstance(second, pa.BaseExtensionType)
-        sample.append(pa.scalar(1.0, second) if is_number else pa.nulls(rows, second))
+        sample.append(pa.scalar(1, second) if is_number else pa.nulls(rows, second))
     if function.argument_kinds[1:] == ("row",):
         sample[1] = pa.nulls(1, types[1])
     result = function(*sample, **options)
     if not isinstance(result, pa.Array) or len(result) != rows:
-        raise RaptorsValueError(
-            f"{function.name}: expected a function with one result for each row (pyarrow's scalar "
-            f"functions run batch by batch), got options {options}"
-        )
-    if not isinstance(types[0], pa.DataType):
-        raise RaptorsTypeError(f"{function.name}: expected a pyarrow type, got {types[0]!r}")
+        raise _not_by_row(function, options)
     return result.type

@@ -1,24 +1,31 @@
 //! Arithmetic of a matrix with a number, a row, a column or another matrix.
 //!
-//! One IEEE operation per element. The result has the chunks, layout and type of `x`; what lies
-//! under its nulls is zero.
+//! One IEEE operation per element; integers are checked, and an error names the first row that
+//! overflowed. The result has the chunks, layout and type of `x`; what lies under its nulls is
+//! zero.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use arrow_schema::DataType;
 
-use arrow_buffer::{BooleanBuffer, NullBuffer};
-
+use super::elementwise::{converted, elementwise};
 use super::operand::Aligned;
-use super::{Operand, with_float};
-use crate::buffer::Output;
+use super::{Operand, with_wide};
 use crate::dispatch::vendor::Operation;
-use crate::dispatch::{Backend, Family, Plan, Store, Work, machine, plan, run, settings, simd};
+use crate::dispatch::{Family, Work};
 use crate::error::Result;
-use crate::kernel::{Add, Binary, Body, Divide, Multiply, Simd, Subtract};
-use crate::kernel::{each, each_scalar, repeat_each};
-use crate::matrix::{
-    self, Bits, Chunk, Column, Matrix, Number, Part, Scratch, TILE, Values, steps,
+use crate::kernel::{
+    Abs, Add, Clip, Divide, Element, Maximum, Minimum, Multiply, Negate, Sqrt, Square, Subtract,
 };
+use crate::matrix::Matrix;
+
+/// Aligns the operand, plans and runs, for the element type of `$x`.
+macro_rules! binary {
+    ($function:literal, $op:expr, $vendor:expr, $x:expr, $y:expr) => {{
+        let (x, y): (&Matrix, Operand<'_>) = ($x, $y.into());
+        with_wide!($function, x.element_type(), T => {
+            elementwise::<T, _>($function, $op, $vendor, x, y.align::<T>($function, x)?)
+        })
+    }};
+}
 
 /// `x + y`, where `y` is a number, a row, a column or a matrix.
 ///
@@ -38,10 +45,11 @@ use crate::matrix::{
 ///
 /// # Errors
 ///
-/// [`Error::Type`](crate::Error::Type) unless the elements are float32 or float64, and the errors
-/// of a `y` whose type or shape does not fit.
+/// [`Error::Type`](crate::Error::Type) unless the elements are numbers, the errors of a `y`
+/// whose type or shape does not fit, and [`Error::Overflow`](crate::Error::Overflow) or
+/// [`Error::DivisionByZero`](crate::Error::DivisionByZero) for integers.
 pub fn add<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("add", Add, Operation::Add, x, &y.into())
+    binary!("add", Add, Some(Operation::Add), x, y)
 }
 
 /// `x - y`, where `y` is a number, a row, a column or a matrix.
@@ -66,7 +74,7 @@ pub fn add<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn subtract<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("subtract", Subtract, Operation::Subtract, x, &y.into())
+    binary!("subtract", Subtract, Some(Operation::Subtract), x, y)
 }
 
 /// `x * y` element by element, where `y` is a number, a row, a column or a matrix.
@@ -75,7 +83,7 @@ pub fn subtract<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn multiply<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("multiply", Multiply, Operation::Multiply, x, &y.into())
+    binary!("multiply", Multiply, Some(Operation::Multiply), x, y)
 }
 
 /// `x / y` element by element, where `y` is a number, a row, a column or a matrix.
@@ -84,7 +92,7 @@ pub fn multiply<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn divide<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("divide", Divide, Operation::Divide, x, &y.into())
+    binary!("divide", Divide, Some(Operation::Divide), x, y)
 }
 
 /// `x * factor`, where `factor` is one number.
@@ -104,7 +112,7 @@ pub fn divide<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn scale<'a>(x: &Matrix, factor: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("scale", Multiply, Operation::Multiply, x, &factor.into())
+    binary!("scale", Multiply, Some(Operation::Multiply), x, factor)
 }
 
 /// `x + row`: adds a 1-D array, one value per column, to every row.
@@ -113,7 +121,114 @@ pub fn scale<'a>(x: &Matrix, factor: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn broadcast_add<'a>(x: &Matrix, row: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary("broadcast_add", Add, Operation::Add, x, &row.into())
+    binary!("broadcast_add", Add, Some(Operation::Add), x, row)
+}
+
+/// The smaller of `x` and `y`, element by element: NaN if either is, and −0 below +0.
+///
+/// # Errors
+///
+/// As [`add`].
+pub fn minimum<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
+    binary!("minimum", Minimum, None, x, y)
+}
+
+/// The larger of `x` and `y`, element by element: NaN if either is, and +0 above −0.
+///
+/// # Errors
+///
+/// As [`add`].
+pub fn maximum<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
+    binary!("maximum", Maximum, None, x, y)
+}
+
+/// Plans and runs an operation on `$x` alone, for its element type.
+macro_rules! unary {
+    ($function:literal, $op:expr, $x:expr) => {
+        with_wide!($function, $x.element_type(), T => {
+            elementwise::<T, _>($function, $op, None, $x, Aligned::Scalar(T::default()))
+        })
+    };
+}
+
+/// `-x`, element by element.
+///
+/// # Errors
+///
+/// [`Error::Overflow`](crate::Error::Overflow) for the least integer, and for unsigned integers
+/// but 0.
+pub fn negate(x: &Matrix) -> Result<Matrix> {
+    unary!("negate", Negate, x)
+}
+
+/// The magnitude of every element.
+///
+/// # Errors
+///
+/// [`Error::Overflow`](crate::Error::Overflow) for the least integer.
+pub fn abs(x: &Matrix) -> Result<Matrix> {
+    unary!("abs", Abs, x)
+}
+
+/// `x * x`, element by element.
+///
+/// # Errors
+///
+/// [`Error::Overflow`](crate::Error::Overflow) for integers whose square does not fit.
+pub fn square(x: &Matrix) -> Result<Matrix> {
+    unary!("square", Square, x)
+}
+
+/// The square root of every element, NaN of negative ones; of integers in float64.
+///
+/// # Errors
+///
+/// None but those of every call: no memory, an interrupt, a setting.
+pub fn sqrt(x: &Matrix) -> Result<Matrix> {
+    const FUNCTION: &str = "sqrt";
+    match x.element_type() {
+        single @ (DataType::Float16 | DataType::Float32) => {
+            converted::<f32, _>(FUNCTION, Sqrt, x, single, true)
+        }
+        _ => converted::<f64, _>(FUNCTION, Sqrt, x, &DataType::Float64, true),
+    }
+}
+
+/// Moves every element up to `lowest` and down to `highest`; a NaN stays one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int32Array, cast::AsArray, types::Int32Type};
+/// use raptors_arrow::{Matrix, compute::{Operand, clip}};
+///
+/// let x: ArrayRef = Arc::new(Int32Array::from(vec![-5, 3, 12]));
+/// let clipped = clip(&Matrix::try_from(&x)?, Some(Operand::from(0i64)), Some(10i64.into()))?;
+/// let clipped = clipped.to_arrays()?;
+/// assert_eq!(clipped[0].as_primitive::<Int32Type>().values(), &[0, 3, 10]);
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Number`](crate::Error::Number) for a bound that the element type cannot hold, and the
+/// errors of a bound that
+/// is no number.
+pub fn clip(
+    x: &Matrix,
+    lowest: Option<Operand<'_>>,
+    highest: Option<Operand<'_>>,
+) -> Result<Matrix> {
+    const FUNCTION: &str = "clip";
+    with_wide!(FUNCTION, x.element_type(), T => {
+        let bound = |bound: &Option<Operand<'_>>, none: T, name| match bound {
+            None => Ok(none),
+            Some(bound) => bound.number::<T>(FUNCTION, x).map_err(|error| error.about(name)),
+        };
+        let lowest = bound(&lowest, T::LOWEST, "min")?;
+        let highest = bound(&highest, T::HIGHEST, "max")?;
+        let op = Clip { lowest, highest };
+        elementwise::<T, _>(FUNCTION, op, None, x, Aligned::Scalar(T::default()))
+    })
 }
 
 /// The bytes that arithmetic moves; `other` are those of a second matrix.
@@ -124,369 +239,4 @@ pub(crate) fn work(x: &Matrix, other: usize) -> Work {
         bytes_written: x.bytes(),
         has_vdsp: true,
     }
-}
-
-fn binary<O: Binary>(
-    function: &'static str,
-    op: O,
-    vendor: Operation,
-    x: &Matrix,
-    y: &Operand<'_>,
-) -> Result<Matrix> {
-    with_float!(function, x.element_type(), T => {
-        let y = y.align::<T>(function, x)?;
-        let other = if let Aligned::Matrix(_, y) = &y { y.bytes() } else { 0 };
-        let plan = plan(&work(x, other), machine(), &settings::settings()?);
-        Arithmetic { function, op, vendor, x, y, plan }.run()
-    })
-}
-
-/// An operation that is planned.
-struct Arithmetic<'a, T: Clone, O> {
-    function: &'static str,
-    op: O,
-    vendor: Operation,
-    x: &'a Matrix,
-    y: Aligned<'a, T>,
-    plan: Plan,
-}
-
-/// Validity of one chunk of the result.
-struct Nulls {
-    rows: Option<NullBuffer>,
-    /// One for a chunk that lies by rows, one per column else.
-    elements: Vec<Option<NullBuffer>>,
-}
-
-/// A run of elements that lie one behind the other.
-struct Task<'t, 'a, T> {
-    part: &'t Part<'a, T>,
-    nulls: &'t Nulls,
-    /// The column, if the part lies by columns.
-    column: Option<usize>,
-    /// The first element, counted in the part, or in the column.
-    first: usize,
-    out: &'t mut [T],
-}
-
-impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
-    fn run(&self) -> Result<Matrix> {
-        let x = self.x;
-        let view = x.view::<T>();
-        let nulls: Vec<Nulls> = view.parts.iter().map(|part| self.nulls(part)).collect();
-        let mut outputs: Vec<Output<T>> = view
-            .parts
-            .iter()
-            .map(|part| Output::new(self.function, part.rows * part.width))
-            .collect::<Result<_>>()?;
-        // Whole cache lines, so that no two threads write to one.
-        let step = (self.plan.task_bytes / (2 * std::mem::size_of::<T>())).next_multiple_of(TILE);
-        let mut tasks = Vec::new();
-        for ((part, nulls), out) in view.parts.iter().zip(&nulls).zip(&mut outputs) {
-            if out.is_empty() {
-                continue;
-            }
-            let by_columns = matches!(part.store, matrix::Store::Columns(_));
-            let run = if by_columns { part.rows } else { out.len() };
-            for (c, out) in out.chunks_mut(run).enumerate() {
-                let column = by_columns.then_some(c);
-                tasks.extend(out.chunks_mut(step).enumerate().map(|(i, out)| Task {
-                    part,
-                    nulls,
-                    column,
-                    first: i * step,
-                    out,
-                }));
-            }
-        }
-        let level = self.plan.level(machine());
-        let pattern = self.pattern();
-        let pattern = pattern.as_ref();
-        run::each(self.function, &self.plan, tasks, Tiles::default, |tiles, task| {
-            level.run(Elementwise { work: self, pattern, tiles, task });
-        })?;
-        let chunks = x.chunks().iter().zip(nulls).zip(outputs);
-        Ok(x.with_chunks(chunks.map(|((chunk, nulls), out)| rebuilt(chunk, nulls, out)).collect()))
-    }
-
-    /// A row vector, repeated until it is long enough that its ends cost nothing.
-    fn pattern(&self) -> Cow<'_, [T]> {
-        match &self.y {
-            Aligned::Row(row, _) if (1..1024).contains(&row.len()) => {
-                Cow::Owned(row.repeat(1024usize.div_ceil(row.len())))
-            }
-            Aligned::Row(row, _) => Cow::Borrowed(row),
-            _ => Cow::Borrowed(&[]),
-        }
-    }
-
-    fn nulls(&self, part: &Part<'_, T>) -> Nulls {
-        let rows = part.first..part.first + part.rows;
-        let width = part.width;
-        let by_columns = matches!(part.store, matrix::Store::Columns(_));
-        let own = |y: &Matrix| y.row_nulls(rows.clone());
-        let row_nulls = match &self.y {
-            Aligned::Scalar(_) | Aligned::Row(..) => None,
-            Aligned::Matrix(_, y) => own(y),
-            // One value per row: a null value makes the row null.
-            Aligned::Column(_, y) if y.width() == 1 => {
-                NullBuffer::union(own(y).as_ref(), y.element_nulls(rows.clone()).as_ref())
-            }
-            Aligned::Column(_, y) => flat_validity(y).map(|all| all.slice(rows.start, rows.len())),
-        };
-        let element_nulls = |column: Option<usize>| match (&self.y, column) {
-            (Aligned::Scalar(_) | Aligned::Column(..), _) => None,
-            (Aligned::Matrix(_, y), None) => y.element_nulls(rows.clone()),
-            (Aligned::Matrix(_, y), Some(c)) => y.column_nulls(c, rows.clone()),
-            (Aligned::Row(_, y), None) => flat_validity(y).map(|row| {
-                let repeated =
-                    BooleanBuffer::collect_bool(part.rows * width, |i| row.is_valid(i % width));
-                NullBuffer::new(repeated)
-            }),
-            (Aligned::Row(_, y), Some(c)) => flat_validity(y)
-                .filter(|row| row.is_null(c))
-                .map(|_| NullBuffer::new_null(part.rows)),
-        };
-        let union = |own: Option<NullBuffer>, other: Option<NullBuffer>| {
-            NullBuffer::union(own.as_ref(), other.as_ref())
-        };
-        let elements = if by_columns {
-            let own = |c| self.x.column_nulls(c, rows.clone());
-            (0..width).map(|c| union(own(c), element_nulls(Some(c)))).collect()
-        } else {
-            vec![union(self.x.element_nulls(rows.clone()), element_nulls(None))]
-        };
-        Nulls { rows: union(self.x.row_nulls(rows.clone()), row_nulls), elements }
-    }
-}
-
-/// Which elements are null, row by row, null rows included.
-fn flat_validity(y: &Matrix) -> Option<NullBuffer> {
-    let rows = y.row_nulls(0..y.rows()).map(|rows| rows.expand(y.width()));
-    NullBuffer::union(rows.as_ref(), y.element_nulls(0..y.rows()).as_ref())
-}
-
-/// The result's chunk.
-fn rebuilt<T: Number>(chunk: &Chunk, nulls: Nulls, out: Output<T>) -> Chunk {
-    let buffer = out.into_buffer();
-    let bytes = chunk.rows * std::mem::size_of::<T>();
-    let values = match &chunk.values {
-        Values::Rows(_) => {
-            let nulls = nulls.elements.into_iter().next().flatten();
-            Values::Rows(Column { values: buffer, nulls })
-        }
-        Values::Columns(_) => Values::Columns(
-            nulls
-                .elements
-                .into_iter()
-                .enumerate()
-                .map(|(c, nulls)| {
-                    let values = buffer.slice_with_length(c * bytes, bytes);
-                    Column { values, nulls }
-                })
-                .collect(),
-        ),
-    };
-    Chunk {
-        rows: chunk.rows,
-        values,
-        row_nulls: nulls.rows,
-        inner_nulls: chunk.inner_nulls.clone(),
-    }
-}
-
-/// Room for the tiles of a thread.
-struct Tiles<T> {
-    /// A piece of `y` that had to be copied.
-    y: Scratch<T>,
-    /// One value per row, once for each element of the row.
-    repeated: Scratch<T>,
-    /// Results on their way past the cache.
-    held: Scratch<T>,
-}
-
-impl<T> Default for Tiles<T> {
-    fn default() -> Self {
-        Self { y: Scratch::new(), repeated: Scratch::new(), held: Scratch::new() }
-    }
-}
-
-/// Widths from which a value per row is taken as a number for its row; below, it is repeated for
-/// each element, so that the loop does not stop at every row.
-const WIDE: usize = 64;
-
-/// Elements that are computed to L1 before they are stored past the cache: few enough to share
-/// L1 with the operands (docs/perf/stores.md).
-const STREAMED: usize = 1024;
-
-/// One task, compiled for an instruction set.
-struct Elementwise<'r, 't, 'a, T: Clone, O> {
-    work: &'r Arithmetic<'r, T, O>,
-    pattern: &'r [T],
-    tiles: &'r mut Tiles<T>,
-    task: Task<'t, 'a, T>,
-}
-
-impl<T: Number, O: Binary> Body for Elementwise<'_, '_, '_, T, O> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let Self { work, pattern, tiles, task } = self;
-        let streams = work.plan.store == Store::Streaming;
-        let step = if streams { STREAMED } else { TILE };
-        for piece in steps(0..task.out.len(), step) {
-            let out = &mut task.out[piece.clone()];
-            let elements = task.first + piece.start..task.first + piece.end;
-            let Tiles { y, repeated, held } = &mut *tiles;
-            held.resize(STREAMED, T::default());
-            let tile = if streams { &mut held[..out.len()] } else { &mut *out };
-            work.compute(task.part, task.column, elements.clone(), pattern, y, repeated, tile);
-            clear_nulls(task.part.width, task.nulls, task.column, elements, tile);
-            if streams {
-                simd::stream(out, &held[..piece.len()]);
-            }
-        }
-        if streams {
-            simd::stream_fence();
-        }
-    }
-}
-
-impl<T: Number, O: Binary> Arithmetic<'_, T, O> {
-    /// Computes a tile: `elements` of the part, counted row by row, or of one column.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "three of them are room that the thread keeps")]
-    fn compute(
-        &self,
-        part: &Part<'_, T>,
-        column: Option<usize>,
-        elements: Range<usize>,
-        pattern: &[T],
-        scratch: &mut Scratch<T>,
-        repeated: &mut Scratch<T>,
-        out: &mut [T],
-    ) {
-        let width = part.width;
-        let x = match (&part.store, column) {
-            (matrix::Store::Columns(columns), Some(c)) => &columns[c].values[elements.clone()],
-            (matrix::Store::Rows(rows), _) => &rows.values[elements.clone()],
-            (matrix::Store::Columns(_), None) => return,
-        };
-        let fill = T::default();
-        match (&self.y, column) {
-            (Aligned::Scalar(y), _) => self.each_scalar(x, *y, out),
-            (Aligned::Row(y, _), Some(c)) => self.each_scalar(x, y[c], out),
-            (Aligned::Row(..), None) => {
-                let mut phase = elements.start % width;
-                let mut at = 0;
-                while at < out.len() {
-                    let take = (pattern.len() - phase).min(out.len() - at);
-                    self.each(
-                        &x[at..at + take],
-                        &pattern[phase..phase + take],
-                        &mut out[at..at + take],
-                    );
-                    at += take;
-                    phase = 0;
-                }
-            }
-            (Aligned::Column(y, _), Some(_)) => {
-                let first = part.first + elements.start;
-                let mut at = 0;
-                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
-                    let y = y_part.flat(range, fill, scratch);
-                    self.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
-                }
-            }
-            (Aligned::Column(y, _), None) => {
-                let rows = elements.start / width..elements.end.div_ceil(width);
-                let first = part.first + rows.start;
-                let mut at = 0;
-                let mut row = rows.start;
-                for (y_part, range) in y.flat_pieces(first..part.first + rows.end) {
-                    let y = y_part.flat(range, fill, scratch);
-                    if width >= WIDE {
-                        for y in y {
-                            let end = ((row + 1) * width).min(elements.end) - elements.start;
-                            self.each_scalar(&x[at..end], *y, &mut out[at..end]);
-                            (at, row) = (end, row + 1);
-                        }
-                    } else {
-                        // The piece may begin or end inside a row.
-                        let inside = elements.start + at - row * width;
-                        repeated.resize(y.len() * width, fill);
-                        repeat_each(y, width, repeated);
-                        let end = ((row + y.len()) * width).min(elements.end) - elements.start;
-                        let y_each = &repeated[inside..inside + end - at];
-                        self.each(&x[at..end], y_each, &mut out[at..end]);
-                        (at, row) = (end, row + y.len());
-                    }
-                }
-            }
-            (Aligned::Matrix(y, _), None) => {
-                let first = part.first * width + elements.start;
-                let mut at = 0;
-                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
-                    let y = y_part.flat(range, fill, scratch);
-                    self.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
-                }
-            }
-            (Aligned::Matrix(y, _), Some(c)) => {
-                let first = part.first + elements.start;
-                let mut at = 0;
-                for (y_part, rows) in y.rows(first..first + out.len()) {
-                    let y = y_part.column(c, rows, fill, scratch);
-                    self.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn each(&self, x: &[T], y: &[T], out: &mut [T]) {
-        if self.plan.backend == Backend::Vdsp && T::vectors(self.vendor, x, y, out) {
-            out.iter_mut().for_each(|o| *o = o.settled());
-        } else {
-            each(self.op, x, y, out);
-        }
-    }
-
-    #[inline(always)]
-    fn each_scalar(&self, x: &[T], y: T, out: &mut [T]) {
-        if self.plan.backend == Backend::Vdsp && T::scalar(self.vendor, x, y, out) {
-            out.iter_mut().for_each(|o| *o = o.settled());
-        } else {
-            each_scalar(self.op, x, y, out);
-        }
-    }
-}
-
-/// Puts zero where the result is null: values under nulls never leave.
-fn clear_nulls<T: Number>(
-    width: usize,
-    nulls: &Nulls,
-    column: Option<usize>,
-    elements: Range<usize>,
-    out: &mut [T],
-) {
-    let own = nulls.elements.get(column.unwrap_or(0)).and_then(Option::as_ref);
-    if let Some(own) = own {
-        matrix::fill_unset(Bits::new(own), elements.clone(), out, T::default());
-    }
-    let Some(rows) = &nulls.rows else { return };
-    let rows = Bits::new(rows);
-    if column.is_some() || width == 1 {
-        matrix::fill_unset(rows, elements, out, T::default());
-        return;
-    }
-    let first = elements.start;
-    rows.each_unset(first / width..elements.end.div_ceil(width), |row| {
-        let from = (row * width).max(first) - first;
-        let to = ((row + 1) * width).min(elements.end) - first;
-        out[from..to].fill(T::default());
-    });
 }

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 
 use arrow_array::{Array, ArrayRef};
 
-use super::FLOATS;
+use super::dense::all_rows;
+use super::{NUMBERS, same_type};
 use crate::error::{Error, Result};
-use crate::matrix::{Matrix, Number, Scratch, View};
+use crate::matrix::{self, Matrix, Number, Scratch, View};
 
 /// What a matrix is combined with.
 ///
@@ -34,6 +35,8 @@ pub struct Operand<'a>(Kind<'a>);
 enum Kind<'a> {
     /// A plain number, which takes the element type of the matrix.
     Number(f64),
+    /// A whole number, which takes the element type of the matrix.
+    Integer(i128),
     /// An array of one element.
     Scalar(ArrayRef),
     /// The elements of a matrix as one row.
@@ -91,6 +94,18 @@ impl From<f32> for Operand<'_> {
     }
 }
 
+impl From<i128> for Operand<'_> {
+    fn from(number: i128) -> Self {
+        Self(Kind::Integer(number))
+    }
+}
+
+impl From<i64> for Operand<'_> {
+    fn from(number: i64) -> Self {
+        Self(Kind::Integer(number.into()))
+    }
+}
+
 impl<'a> From<&'a Matrix> for Operand<'a> {
     fn from(matrix: &'a Matrix) -> Self {
         Self(Kind::Matrix(matrix))
@@ -98,7 +113,7 @@ impl<'a> From<&'a Matrix> for Operand<'a> {
 }
 
 /// An operand whose type and shape were checked against a matrix.
-pub(super) enum Aligned<'a, T: Clone> {
+pub(super) enum Aligned<'a, T: Number> {
     Scalar(T),
     /// One value per column.
     Row(Cow<'a, [T]>, &'a Matrix),
@@ -111,6 +126,19 @@ pub(super) enum Aligned<'a, T: Clone> {
 const Y: &str = "y";
 
 impl Operand<'_> {
+    /// The operand as one number.
+    pub(super) fn number<T: Number>(&self, function: &'static str, x: &Matrix) -> Result<T> {
+        match self.align(function, x)? {
+            Aligned::Scalar(number) => Ok(number),
+            _ => Err(Error::Argument {
+                function,
+                argument: "bound",
+                expected: "one number",
+                got: "an array".to_owned(),
+            }),
+        }
+    }
+
     /// Checks the operand against `x`.
     pub(super) fn align<T: Number>(
         &self,
@@ -118,13 +146,24 @@ impl Operand<'_> {
         x: &Matrix,
     ) -> Result<Aligned<'_, T>> {
         match &self.0 {
-            Kind::Number(number) => Ok(Aligned::Scalar(T::round(*number))),
+            Kind::Number(number) => {
+                // To a float as it is stored first, so that it is rounded once.
+                let stored = if x.element_type().is_floating() {
+                    matrix::held(*number, x.element_type()).unwrap_or(*number)
+                } else {
+                    *number
+                };
+                held(function, x, T::from_number(stored), number).map(Aligned::Scalar)
+            }
+            Kind::Integer(number) => {
+                held(function, x, T::from_integer(*number), number).map(Aligned::Scalar)
+            }
             Kind::Scalar(one) => Ok(Aligned::Scalar(scalar(function, x, one)?)),
             Kind::Row(y) => row(function, x, y),
             Kind::Column(y) => column(function, x, y),
             Kind::Matrix(y) if y.rows() == x.rows() && y.width() == x.width() => {
-                same_type(function, x, y)?;
-                Ok(Aligned::Matrix(y.view(), y))
+                same_type(function, Y, x, y)?;
+                Ok(Aligned::Matrix(y.view(function)?, y))
             }
             Kind::Matrix(y) if y.width() == 1 && x.width() != 1 => column(function, x, y),
             Kind::Matrix(y) if y.rows() == 1 && x.rows() != 1 => row(function, x, y),
@@ -140,6 +179,21 @@ impl Operand<'_> {
     }
 }
 
+/// A number as the elements of `x` are stored, or an error that says it does not fit.
+pub(super) fn held<T: Number>(
+    function: &'static str,
+    x: &Matrix,
+    value: Option<T>,
+    number: &dyn std::fmt::Display,
+) -> Result<T> {
+    value.and_then(|value| matrix::held(value, x.element_type())).ok_or_else(|| Error::Number {
+        function,
+        what: Y,
+        number: number.to_string(),
+        element: x.element_type().clone(),
+    })
+}
+
 fn scalar<T: Number>(function: &'static str, x: &Matrix, one: &ArrayRef) -> Result<T> {
     if one.len() != 1 {
         return Err(Error::Rows { function, what: "a scalar y", expected: 1, got: one.len() });
@@ -149,11 +203,11 @@ fn scalar<T: Number>(function: &'static str, x: &Matrix, one: &ArrayRef) -> Resu
     }
     let y = Matrix::reshape(one, 1).map_err(|_| Error::Type {
         function,
-        expected: FLOATS,
+        expected: NUMBERS,
         got: one.data_type().clone(),
     })?;
-    same_type(function, x, &y)?;
-    Ok(y.view().parts[0].flat(0..1, T::default(), &mut Scratch::new())[0])
+    same_type(function, Y, x, &y)?;
+    Ok(y.view(function)?.parts[0].flat(0..1, T::default(), &mut Scratch::new())[0])
 }
 
 fn row<'a, T: Number>(function: &'static str, x: &Matrix, y: &'a Matrix) -> Result<Aligned<'a, T>> {
@@ -161,17 +215,12 @@ fn row<'a, T: Number>(function: &'static str, x: &Matrix, y: &'a Matrix) -> Resu
     if expected != got {
         return Err(Error::Width { function, what: Y, expected, got });
     }
-    same_type(function, x, y)?;
+    same_type(function, Y, x, y)?;
+    // Values under nulls are read too: what they make is null, and never leaves.
     if let Some(values) = y.dense_values() {
         return Ok(Aligned::Row(Cow::Borrowed(values), y));
     }
-    let view = y.view::<T>();
-    let mut values = Vec::with_capacity(got);
-    let mut scratch = Scratch::new();
-    for (part, range) in view.flat_pieces(0..got) {
-        values.extend_from_slice(part.flat(range, T::default(), &mut scratch));
-    }
-    Ok(Aligned::Row(Cow::Owned(values), y))
+    Ok(Aligned::Row(all_rows(function, y)?, y))
 }
 
 fn column<'a, T: Number>(
@@ -183,18 +232,6 @@ fn column<'a, T: Number>(
     if expected != got {
         return Err(Error::Rows { function, what: Y, expected, got });
     }
-    same_type(function, x, y)?;
-    Ok(Aligned::Column(y.view(), y))
-}
-
-fn same_type(function: &'static str, x: &Matrix, y: &Matrix) -> Result<()> {
-    if x.element_type() == y.element_type() {
-        return Ok(());
-    }
-    Err(Error::Mixed {
-        function,
-        what: Y,
-        expected: x.element_type().clone(),
-        got: y.element_type().clone(),
-    })
+    same_type(function, Y, x, y)?;
+    Ok(Aligned::Column(y.view(function)?, y))
 }

@@ -1,9 +1,11 @@
 //! Options of functions that are called by name.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 
-use super::{Per, ReduceOptions};
+use arrow_schema::DataType;
+
+use super::{Operand, Order, Per, ReduceOptions};
 use crate::error::{Error, Result};
 
 /// The value of an option.
@@ -15,6 +17,10 @@ pub enum OptionValue {
     Flag(bool),
     /// A whole number.
     Count(i64),
+    /// Any number.
+    Number(f64),
+    /// A word.
+    Text(String),
 }
 
 impl fmt::Display for OptionValue {
@@ -24,6 +30,8 @@ impl fmt::Display for OptionValue {
             Self::Flag(true) => f.write_str("True"),
             Self::Flag(false) => f.write_str("False"),
             Self::Count(n) => write!(f, "{n}"),
+            Self::Number(n) => write!(f, "{n}"),
+            Self::Text(text) => write!(f, "{text:?}"),
         }
     }
 }
@@ -37,6 +45,18 @@ impl From<bool> for OptionValue {
 impl From<i64> for OptionValue {
     fn from(n: i64) -> Self {
         Self::Count(n)
+    }
+}
+
+impl From<f64> for OptionValue {
+    fn from(n: f64) -> Self {
+        Self::Number(n)
+    }
+}
+
+impl From<&str> for OptionValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
     }
 }
 
@@ -55,7 +75,7 @@ impl<T: Into<OptionValue>> From<Option<T>> for OptionValue {
 /// assert_eq!(options.iter().count(), 2);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options(BTreeMap<String, OptionValue>);
+pub struct Options(Vec<(Cow<'static, str>, OptionValue)>);
 
 impl Options {
     /// No options set.
@@ -65,14 +85,28 @@ impl Options {
 
     /// These options and one more.
     #[must_use]
-    pub fn set(mut self, name: impl Into<String>, value: impl Into<OptionValue>) -> Self {
-        self.0.insert(name.into(), value.into());
+    pub fn set(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<OptionValue>,
+    ) -> Self {
+        let (name, value) = (name.into(), value.into());
+        // In the order of their names, so that options set in another order are the same.
+        match self.0.binary_search_by(|(set, _)| set.cmp(&name)) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (name, value)),
+        }
         self
+    }
+
+    /// The value of an option, if it is set.
+    pub fn get(&self, name: &str) -> Option<&OptionValue> {
+        self.0.iter().find(|(set, _)| set == name).map(|(_, value)| value)
     }
 
     /// The options that are set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 }
 
@@ -80,39 +114,102 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// `None`, 0 or 1.
-    Axis,
+    Axis(Option<i64>),
     /// Yes or no.
     Flag(bool),
     /// A whole number from 0 on.
     Count(usize),
+    /// The order of a norm: 1, 2 or infinity. 2 if it is not set.
+    Order,
+    /// One of some words: the first if it is not set.
+    Choice(&'static [&'static str]),
+    /// `None` or a number. `None` if it is not set.
+    Bound,
+    /// The name of an element type, which has to be set.
+    Type,
 }
 
 impl OptionKind {
     /// The value of an option that is not set.
     pub fn default_value(self) -> OptionValue {
         match self {
-            Self::Axis => OptionValue::None,
+            Self::Axis(axis) => axis.into(),
             Self::Flag(flag) => OptionValue::Flag(flag),
             Self::Count(n) => OptionValue::Count(n as i64),
+            Self::Order => OptionValue::Count(2),
+            Self::Choice(words) => words[0].into(),
+            Self::Bound | Self::Type => OptionValue::None,
         }
     }
 
+    /// Whether a call must set it.
+    pub fn is_required(self) -> bool {
+        self == Self::Type
+    }
+
     /// What it takes, for an error.
-    pub(crate) fn expected(self) -> &'static str {
+    pub(crate) fn expected(self) -> String {
         match self {
-            Self::Axis => "None, 0 or 1",
-            Self::Flag(_) => "True or False",
-            Self::Count(_) => "a whole number from 0 on",
+            Self::Axis(_) => "None, 0 or 1".to_owned(),
+            Self::Flag(_) => "True or False".to_owned(),
+            Self::Count(_) => "a whole number from 0 on".to_owned(),
+            Self::Order => "1, 2 or inf".to_owned(),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Bound => "None or a number".to_owned(),
+            Self::Type => format!("the name of an element type: {}", TYPES.map(|t| t.0).join(", ")),
         }
     }
 
     fn takes(self, value: &OptionValue) -> bool {
         match (self, value) {
-            (Self::Axis, OptionValue::None | OptionValue::Count(0 | 1)) => true,
+            (Self::Axis(_), OptionValue::None | OptionValue::Count(0 | 1)) => true,
             (Self::Flag(_), OptionValue::Flag(_)) => true,
             (Self::Count(_), OptionValue::Count(n)) => *n >= 0,
+            (Self::Order, value) => order(value).is_some(),
+            (Self::Choice(words), OptionValue::Text(word)) => words.contains(&word.as_str()),
+            (Self::Bound, OptionValue::None | OptionValue::Count(_)) => true,
+            (Self::Bound, OptionValue::Number(n)) => !n.is_nan(),
+            (Self::Type, OptionValue::Text(name)) => element_type(name).is_some(),
             _ => false,
         }
+    }
+}
+
+/// The element types by the names they have in pyarrow and NumPy.
+pub(crate) const TYPES: [(&str, DataType); 11] = [
+    ("float16", DataType::Float16),
+    ("float32", DataType::Float32),
+    ("float64", DataType::Float64),
+    ("int8", DataType::Int8),
+    ("int16", DataType::Int16),
+    ("int32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("uint8", DataType::UInt8),
+    ("uint16", DataType::UInt16),
+    ("uint32", DataType::UInt32),
+    ("uint64", DataType::UInt64),
+];
+
+/// The element type of a name; pyarrow prints some under names of its own.
+fn element_type(name: &str) -> Option<DataType> {
+    let name = match name {
+        "halffloat" => "float16",
+        "float" => "float32",
+        "double" => "float64",
+        other => other,
+    };
+    TYPES.iter().find(|(known, _)| *known == name).map(|(_, element)| element.clone())
+}
+
+fn order(value: &OptionValue) -> Option<Order> {
+    match value {
+        OptionValue::Count(1) => Some(Order::One),
+        OptionValue::Count(2) => Some(Order::Two),
+        OptionValue::Number(n) if *n == 1.0 => Some(Order::One),
+        OptionValue::Number(n) if *n == 2.0 => Some(Order::Two),
+        OptionValue::Number(n) if *n == f64::INFINITY => Some(Order::Infinity),
+        OptionValue::Text(word) if word == "inf" => Some(Order::Infinity),
+        _ => None,
     }
 }
 
@@ -125,6 +222,13 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// What it does.
     pub doc: &'static str,
+    /// Whether Python takes it by place too, after the arguments.
+    pub by_place: bool,
+}
+
+fn refused(function: &'static str, spec: &OptionSpec, got: &OptionValue) -> Error {
+    let (option, expected) = (spec.name, spec.kind.expected());
+    Error::OptionValue { function, option, expected, got: got.to_string() }
 }
 
 /// Options that were checked against a function's own.
@@ -149,13 +253,12 @@ impl<'a> Checked<'a> {
                 });
             };
             if !spec.kind.takes(value) {
-                return Err(Error::OptionValue {
-                    function,
-                    option: spec.name,
-                    expected: spec.kind.expected(),
-                    got: value.to_string(),
-                });
+                return Err(refused(function, spec, value));
             }
+        }
+        let unset = |spec: &&OptionSpec| spec.kind.is_required() && given.get(spec.name).is_none();
+        if let Some(spec) = specs.iter().find(unset) {
+            return Err(refused(function, spec, &OptionValue::None));
         }
         Ok(Self { specs, given })
     }
@@ -163,9 +266,48 @@ impl<'a> Checked<'a> {
     /// An option's value. A name that the function does not declare has none.
     fn get(&self, name: &str) -> OptionValue {
         let default = || self.specs.iter().find(|spec| spec.name == name);
-        match self.given.0.get(name) {
+        match self.given.get(name) {
             Some(value) => value.clone(),
             None => default().map_or(OptionValue::None, |spec| spec.kind.default_value()),
+        }
+    }
+
+    pub(super) fn count(&self, name: &str) -> usize {
+        match self.get(name) {
+            OptionValue::Count(n) => usize::try_from(n).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.get(name) == OptionValue::Flag(true)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        order(&self.get("ord")).unwrap_or(Order::Two)
+    }
+
+    /// The word chosen, of those that the option lists.
+    pub(super) fn choice(&self, name: &str) -> String {
+        match self.get(name) {
+            OptionValue::Text(word) => word,
+            _ => String::new(),
+        }
+    }
+
+    /// A number, or none.
+    pub(super) fn bound(&self, name: &str) -> Option<Operand<'static>> {
+        match self.get(name) {
+            OptionValue::Count(n) => Some(Operand::from(n)),
+            OptionValue::Number(n) => Some(Operand::from(n)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn element_type(&self, name: &str) -> DataType {
+        match self.get(name) {
+            OptionValue::Text(word) => element_type(&word).unwrap_or(DataType::Null),
+            _ => DataType::Null,
         }
     }
 

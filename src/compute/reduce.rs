@@ -1,22 +1,23 @@
-//! Reductions: sums and means per matrix, column or row.
-//!
-//! Work is split at leaves (see `kernel::sum`), so every split gives the same bits: a task that
-//! takes 2ᵏ leaves from a multiple of 2ᵏ on computes one node of the fixed tree.
+//! Reductions: one number in all, per column or per row.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, PrimitiveArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
 
-use super::{Per, with_float};
-use crate::buffer::Output;
-use crate::dispatch::{Backend, Family, Level, Plan, Work, machine, plan, run, settings};
-use crate::error::Result;
+use super::split::{ByVendor, Finish, Reduction};
+use super::{Per, real_type, with_wide};
+use crate::dispatch::vendor::Vendor;
+use crate::dispatch::{Family, Work};
+use crate::error::{Error, Result};
 use crate::kernel::{
-    Body, COLUMN_BLOCK, Element, Interleaved, LEAF, Sequence, Simd, Tree, row_sums,
+    At, Deviation, Element, ExactSum, Extreme, Guarded, Integer, Itself, Magnitude, Place, Real,
+    Reducer, Spread, Squared, Sums,
 };
-use crate::matrix::{Counts, Matrix, Number, Scratch, TILE, View, count, steps};
+use crate::matrix::{Counts, Matrix, Number, array_of, count};
 
 /// How a reduction treats nulls and empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,21 @@ impl Default for ReduceOptions {
     }
 }
 
+/// Which norm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The sum of magnitudes.
+    One,
+    /// The root of the sum of squares.
+    Two,
+    /// The largest magnitude.
+    Infinity,
+}
+
 /// Adds up a matrix: one sum in all, per column or per row, as an array of 1, `width` or `rows`.
+///
+/// Floats are added in float64 and rounded once; integers are added exactly, and come out as int64
+/// or uint64.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +64,7 @@ impl Default for ReduceOptions {
 ///
 /// # Errors
 ///
-/// [`Error::Type`](crate::Error::Type) unless the elements are float32 or float64.
+/// [`Error::Overflow`] for integers whose sum does not fit 64 bits.
 pub fn sum(x: &Matrix, per: Per) -> Result<ArrayRef> {
     sum_with(x, per, &ReduceOptions::default())
 }
@@ -60,10 +75,24 @@ pub fn sum(x: &Matrix, per: Per) -> Result<ArrayRef> {
 ///
 /// As [`sum`].
 pub fn sum_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    reduce("sum", x, per, options, Finish::Sum)
+    let call = Call { function: "sum", x, per, options: *options };
+    match x.element_type() {
+        DataType::UInt64 => {
+            call.run::<u64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
+        }
+        unsigned if unsigned.is_unsigned_integer() => {
+            call.run::<i64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
+        }
+        signed if signed.is_signed_integer() => {
+            call.run::<i64, i64, _, _>(ExactSum, None, ExactTotal, &DataType::Int64)
+        }
+        _ => call.sums(Total),
+    }
 }
 
 /// The mean of a matrix: in all, per column or per row, as an array of 1, `width` or `rows`.
+///
+/// Of integers the mean is the exact sum, divided and rounded to float64 once.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,7 +108,7 @@ pub fn sum_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRe
 ///
 /// # Errors
 ///
-/// [`Error::Type`](crate::Error::Type) unless the elements are float32 or float64.
+/// None but those of every call: no memory, an interrupt, a setting.
 pub fn mean(x: &Matrix, per: Per) -> Result<ArrayRef> {
     mean_with(x, per, &ReduceOptions::default())
 }
@@ -90,93 +119,268 @@ pub fn mean(x: &Matrix, per: Per) -> Result<ArrayRef> {
 ///
 /// As [`mean`].
 pub fn mean_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    reduce("mean", x, per, options, Finish::Mean)
-}
-
-/// What becomes of a sum.
-#[derive(Clone, Copy)]
-enum Finish {
-    Sum,
-    Mean,
-}
-
-impl Finish {
-    /// The result in the element type: rounded once, a NaN made canonical.
-    #[inline(always)]
-    fn one<T: Element>(self, sum: f64, count: u64) -> T {
-        T::round(match self {
-            // The sum of nothing is +0.0, though the neutral value is -0.0.
-            Self::Sum if count == 0 => 0.0,
-            Self::Sum => sum,
-            Self::Mean => sum / count as f64,
-        })
-        .settled()
+    let call = Call { function: "mean", x, per, options: *options };
+    match x.element_type() {
+        DataType::UInt64 => {
+            call.run::<u64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
+        }
+        integer if integer.is_integer() => {
+            call.run::<i64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
+        }
+        _ => call.sums(Mean),
     }
+}
 
-    /// [`one`](Self::one) for sums that all have the same count.
-    #[inline(always)]
-    fn all<T: Element>(self, sums: &[f64], count: usize, out: &mut [T]) {
-        let pairs = out.iter_mut().zip(sums);
-        match self {
-            // Dividing by a power of two is multiplying by its inverse, to the bit, and faster.
-            Self::Mean if count.is_power_of_two() => {
-                let inverse = 1.0 / count as f64;
-                pairs.for_each(|(o, sum)| *o = T::round(sum * inverse).settled());
+/// The least element: in all, per column or per row. A NaN wins, and −0 is less than +0.
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn min(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
+    Call { function: "min", x, per, options: at_least_one(options) }
+        .extreme(Extreme::<false, false>)
+}
+
+/// The greatest element: in all, per column or per row. A NaN wins, and +0 is more than −0.
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn max(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
+    Call { function: "max", x, per, options: at_least_one(options) }.extreme(Extreme::<true, false>)
+}
+
+/// Where the least element is, as int64: its number in the matrix, row by row, in its column or in
+/// its row. The first of several; the first NaN if there is one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float32Array, cast::AsArray, types::Int64Type};
+/// use raptors_arrow::{Matrix, compute::{Per, ReduceOptions, argmin}};
+///
+/// let flat: ArrayRef = Arc::new(Float32Array::from(vec![None, Some(2.0), Some(3.0), Some(1.0)]));
+/// let x = Matrix::reshape(&flat, 2)?;
+/// let places = argmin(&x, Per::Row, &ReduceOptions::default())?;
+/// assert_eq!(places.as_primitive::<Int64Type>().values(), &[1, 1]);
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn argmin(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
+    Call { function: "argmin", x, per, options: at_least_one(options) }.place(Place::<false>)
+}
+
+/// Where the greatest element is, as [`argmin`] says it.
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn argmax(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
+    Call { function: "argmax", x, per, options: at_least_one(options) }.place(Place::<true>)
+}
+
+/// The variance: squared distances from the mean, added up and divided by the count less `ddof`.
+/// Null where the count is not more than `ddof`. Of integers in float64.
+///
+/// One pass over memory; each leaf of 1024 elements is shifted by its first, so a mean far from
+/// zero costs no digits.
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn var(x: &Matrix, per: Per, ddof: usize, options: &ReduceOptions) -> Result<ArrayRef> {
+    let options = more_than(ddof, options);
+    let finish = Variance { ddof, root: false };
+    Call { function: "var", x, per, options }.floats(Sums(Deviation), finish)
+}
+
+/// The standard deviation: the root of [`var`].
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn std(x: &Matrix, per: Per, ddof: usize, options: &ReduceOptions) -> Result<ArrayRef> {
+    let options = more_than(ddof, options);
+    let finish = Variance { ddof, root: true };
+    Call { function: "std", x, per, options }.floats(Sums(Deviation), finish)
+}
+
+/// The norm of all elements, of each column or of each row. Of integers in float64.
+///
+/// Squares that overflow or vanish in float64 do not disturb it.
+///
+/// # Errors
+///
+/// As [`mean`].
+pub fn norm(x: &Matrix, per: Per, order: Order, options: &ReduceOptions) -> Result<ArrayRef> {
+    let call = Call { function: "norm", x, per, options: *options };
+    match order {
+        Order::One => call.floats(Sums(Magnitude), Total),
+        Order::Infinity => call.floats(Extreme::<true, true>, Largest),
+        Order::Two => {
+            let norms = call.floats(Sums(Squared), Root)?;
+            if !call.is_doubtful(&norms) {
+                return Ok(norms);
             }
-            _ => pairs.for_each(|(o, sum)| *o = self.one(*sum, count as u64)),
+            call.run::<f64, f64, _, _>(Sums(Guarded), None, Root, norms.data_type())
         }
     }
 }
 
-fn reduce(
-    function: &'static str,
-    x: &Matrix,
-    per: Per,
-    options: &ReduceOptions,
-    finish: Finish,
-) -> Result<ArrayRef> {
-    with_float!(function, x.element_type(), T => {
-        let reduction = Reduction::<T>::new(function, x, per)?;
-        let counts = count(x, per);
-        let values = match per {
-            Per::Matrix => reduction.finished(&[reduction.matrix()?], &counts, finish)?,
-            Per::Column => reduction.finished(&reduction.columns()?, &counts, finish)?,
-            Per::Row => reduction.rows(&counts, finish)?,
-        };
-        Ok(array(x, values, per, &counts, options))
-    })
+/// How many elements are not null, as int64.
+///
+/// # Errors
+///
+/// As [`mean`].
+#[allow(clippy::unnecessary_wraps, reason = "every function of the table gives a result")]
+pub fn count_valid(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    let counts = count(x, per);
+    let len = results(x, per).0;
+    let values: Vec<i64> = (0..len).map(|i| counts.get(i) as i64).collect();
+    let nulls = if per == Per::Row { x.row_nulls(0..x.rows()) } else { None };
+    Ok(Arc::new(Int64Array::new(values.into(), nulls)))
 }
 
 /// The bytes that a reduction moves.
 pub(crate) fn work(x: &Matrix, per: Per) -> Work {
     let element = x.bytes() / (x.rows() * x.width()).max(1);
-    let results = match per {
-        Per::Matrix => 1,
-        Per::Column => x.width(),
-        Per::Row => x.rows(),
-    };
     Work {
         family: Family::Reduction,
         bytes_read: x.bytes(),
-        bytes_written: results * element,
-        // `sve` and `meanv` want one contiguous run per result.
+        bytes_written: results(x, per).0 * element,
+        // `sve` wants one contiguous run per result.
         has_vdsp: per != Per::Column && !x.is_by_columns() && !x.has_nulls(),
     }
 }
 
-/// The results with their validity.
-fn array<T: Number>(
-    x: &Matrix,
-    values: Output<T>,
-    per: Per,
-    counts: &Counts,
-    options: &ReduceOptions,
-) -> ArrayRef {
-    let (len, full) = match per {
+/// How many results there are, and how many elements are behind each.
+fn results(x: &Matrix, per: Per) -> (usize, usize) {
+    match per {
         Per::Matrix => (1, x.rows() * x.width()),
         Per::Column => (x.width(), x.rows()),
         Per::Row => (x.rows(), x.width()),
-    };
+    }
+}
+
+/// For functions that have no answer for no elements.
+fn at_least_one(options: &ReduceOptions) -> ReduceOptions {
+    more_than(0, options)
+}
+
+fn more_than(ddof: usize, options: &ReduceOptions) -> ReduceOptions {
+    let least = ddof.saturating_add(1);
+    ReduceOptions { min_count: options.min_count.max(least), ..*options }
+}
+
+/// A call of a reduction.
+struct Call<'a> {
+    function: &'static str,
+    x: &'a Matrix,
+    per: Per,
+    options: ReduceOptions,
+}
+
+impl Call<'_> {
+    /// Reduces elements read as `T` to results made as `O` and stored as `to`.
+    fn run<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+        &self,
+        reducer: R,
+        vendor: Option<ByVendor<T, R::Node>>,
+        finish: F,
+        to: &DataType,
+    ) -> Result<ArrayRef> {
+        let Self { function, x, per, options } = *self;
+        let reduction = Reduction::<T, R>::new(function, x, reducer, vendor, work(x, per))?;
+        let counts = count(x, per);
+        let (values, failed) = reduction.results(per, &counts, finish)?;
+        let nulls = nulls(x, per, &counts, &options);
+        let is_valid = |i: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*i));
+        if let Some(index) = failed.into_iter().filter(is_valid).min() {
+            let what = match per {
+                Per::Matrix => "result",
+                Per::Column => "column",
+                Per::Row => "row",
+            };
+            return Err(Error::Overflow { function, what, index, into: to.clone() });
+        }
+        array_of(function, values, nulls, to)
+    }
+
+    /// A reduction of floats; float16 (which must be rounded once, so not through float32) and
+    /// integers are read as float64.
+    fn floats<R, F>(&self, reducer: R, finish: F) -> Result<ArrayRef>
+    where
+        R: Reducer<f32> + Reducer<f64>,
+        F: Finish<<R as Reducer<f32>>::Node, f32> + Finish<<R as Reducer<f64>>::Node, f64>,
+    {
+        self.floats_or_vendor(reducer, (None, None), finish)
+    }
+
+    /// The same for sums, which a vendor library may make.
+    fn sums<F: Finish<f64, f32> + Finish<f64, f64>>(&self, finish: F) -> Result<ArrayRef> {
+        let single: ByVendor<f32, f64> = |x| <f32 as Vendor>::sum(x).map(f64::from);
+        let double: ByVendor<f64, f64> = |x| <f64 as Vendor>::sum(x);
+        self.floats_or_vendor(Sums(Itself), (Some(single), Some(double)), finish)
+    }
+
+    #[allow(clippy::type_complexity, reason = "one vendor function for each type")]
+    fn floats_or_vendor<R, F>(
+        &self,
+        reducer: R,
+        vendor: (
+            Option<ByVendor<f32, <R as Reducer<f32>>::Node>>,
+            Option<ByVendor<f64, <R as Reducer<f64>>::Node>>,
+        ),
+        finish: F,
+    ) -> Result<ArrayRef>
+    where
+        R: Reducer<f32> + Reducer<f64>,
+        F: Finish<<R as Reducer<f32>>::Node, f32> + Finish<<R as Reducer<f64>>::Node, f64>,
+    {
+        let to = real_type(self.x.element_type());
+        match self.x.element_type() {
+            DataType::Float32 => self.run::<f32, f32, R, F>(reducer, vendor.0, finish, to),
+            _ => self.run::<f64, f64, R, F>(reducer, vendor.1, finish, to),
+        }
+    }
+
+    fn extreme<R>(&self, reducer: R) -> Result<ArrayRef>
+    where
+        R: Reducer<f32, Node = f32>
+            + Reducer<f64, Node = f64>
+            + Reducer<i64, Node = i64>
+            + Reducer<u64, Node = u64>,
+    {
+        let to = self.x.element_type();
+        with_wide!(self.function, to, T => self.run::<T, T, R, _>(reducer, None, AsIs, to))
+    }
+
+    fn place<R>(&self, reducer: R) -> Result<ArrayRef>
+    where
+        R: Reducer<f32, Node = At<f32>>
+            + Reducer<f64, Node = At<f64>>
+            + Reducer<i64, Node = At<i64>>
+            + Reducer<u64, Node = At<u64>>,
+    {
+        with_wide!(self.function, self.x.element_type(), T => {
+            self.run::<T, i64, R, _>(reducer, None, Index, &DataType::Int64)
+        })
+    }
+
+    /// Whether squares may have overflowed or vanished on the way to these norms: never those of
+    /// float16 and float32, which are made in float64.
+    fn is_doubtful(&self, norms: &ArrayRef) -> bool {
+        let is_wide = !matches!(self.x.element_type(), DataType::Float16 | DataType::Float32);
+        let norms = norms.as_primitive_opt::<Float64Type>().filter(|_| is_wide);
+        norms.is_some_and(|norms| norms.iter().flatten().any(|norm| !Guarded::is_safe(norm)))
+    }
+}
+
+/// Which results are null.
+fn nulls(x: &Matrix, per: Per, counts: &Counts, options: &ReduceOptions) -> Option<NullBuffer> {
+    let (len, full) = results(x, per);
     let is_valid = |i: usize| {
         let count = counts.get(i);
         count >= options.min_count as u64 && (options.skip_nulls || count == full as u64)
@@ -189,336 +393,141 @@ fn array<T: Number>(
     if per == Per::Row && x.null_rows() > 0 {
         nulls = NullBuffer::union(nulls.as_ref(), x.row_nulls(0..x.rows()).as_ref());
     }
-    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-    let mut values = values;
-    if let Some(nulls) = &nulls {
-        for (value, valid) in values.iter_mut().zip(nulls) {
-            if !valid {
-                *value = T::default();
-            }
-        }
-    }
-    let values = ScalarBuffer::<T>::new(values.into_buffer(), 0, len);
-    Arc::new(PrimitiveArray::<T::Arrow>::new(values, nulls))
+    nulls.filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Columns that a task takes at most: with a leaf of rows 32 MiB of float32, so that an interrupt
-/// does not wait.
-const COLUMNS_OF_A_TASK: usize = 8192;
+/// The sum, rounded once; a NaN is made canonical.
+#[derive(Clone, Copy)]
+struct Total;
 
-/// A reduction that is planned.
-struct Reduction<'a, T> {
-    function: &'static str,
-    view: View<'a, T>,
-    by_columns: bool,
-    plan: Plan,
-    level: Level,
-}
-
-impl<'a, T: Number> Reduction<'a, T> {
-    fn new(function: &'static str, x: &'a Matrix, per: Per) -> Result<Self> {
-        let plan = plan(&work(x, per), machine(), &settings::settings()?);
-        let level = plan.level(machine());
-        Ok(Self { function, view: x.view(), by_columns: x.is_by_columns(), plan, level })
-    }
-
-    fn finished(&self, sums: &[f64], counts: &Counts, finish: Finish) -> Result<Output<T>> {
-        let mut out = Output::new(self.function, sums.len())?;
-        for (i, (o, sum)) in out.iter_mut().zip(sums).enumerate() {
-            *o = finish.one(*sum, counts.get(i));
-        }
-        Ok(out)
-    }
-
-    /// Leaves of `leaf` elements per task: a power of two, so that a task is a node of the tree.
-    fn leaves_per_task(&self, leaf: usize) -> usize {
-        let leaf_bytes = leaf.saturating_mul(std::mem::size_of::<T>()).max(1);
-        (self.plan.task_bytes / leaf_bytes).max(1).next_power_of_two()
-    }
-
-    /// Runs `body` on each task and gives the results in the order of the tasks.
-    fn results<K: Send, R: Send>(
-        &self,
-        tasks: Vec<K>,
-        body: impl Fn(&mut Scratch<T>, K) -> R + Sync,
-    ) -> Result<Vec<R>> {
-        let mut results: Vec<Option<R>> = tasks.iter().map(|_| None).collect();
-        let slots: Vec<(K, &mut Option<R>)> = tasks.into_iter().zip(&mut results).collect();
-        run::each(self.function, &self.plan, slots, Scratch::new, |scratch, (task, slot)| {
-            *slot = Some(body(scratch, task));
-        })?;
-        Ok(results.into_iter().flatten().collect())
-    }
-
-    /// The sum of everything, row by row.
-    fn matrix(&self) -> Result<f64> {
-        let elements = self.view.rows * self.view.width;
-        self.sequence(0..elements)
-    }
-
-    /// The sum of the elements `range`, whose first is the first of a sequence.
-    fn sequence(&self, range: Range<usize>) -> Result<f64> {
-        let tasks = steps(range, self.leaves_per_task(LEAF) * LEAF).collect();
-        let nodes = self.results(tasks, |scratch, range| match self.plan.backend {
-            Backend::Vdsp => self.vendor_sum(range),
-            Backend::Native(level) => level.run(SumFlat { view: &self.view, range, scratch }),
-        })?;
-        Ok(joined(nodes))
-    }
-
-    /// A sum in the vendor's order, asked for with `RAPTORS_BACKEND=vdsp-reductions`.
-    fn vendor_sum(&self, range: Range<usize>) -> f64 {
-        let mut scratch = Scratch::new();
-        let pieces = self.view.flat_pieces(range);
-        pieces
-            .map(|(part, range)| {
-                T::sum(part.flat(range, T::NEUTRAL, &mut scratch)).map_or(f64::NAN, T::widen)
-            })
-            .sum()
-    }
-
-    /// One sum per column.
-    fn columns(&self) -> Result<Vec<f64>> {
-        let View { rows, width, .. } = self.view;
-        if self.by_columns {
-            let step = self.leaves_per_task(LEAF) * LEAF;
-            let tasks =
-                (0..width).flat_map(|c| steps(0..rows, step).map(move |r| (c, r))).collect();
-            let nodes = self.results(tasks, |scratch, (column, rows)| {
-                let body = SumColumn { view: &self.view, column, rows, scratch };
-                (column, self.level.run(body))
-            })?;
-            let mut trees: Vec<Tree> = (0..width).map(|_| Tree::new(1)).collect();
-            nodes.iter().for_each(|(column, node)| trees[*column].push(&[*node]));
-            return Ok(trees.into_iter().flat_map(Tree::finish).collect());
-        }
-        let leaves = self.leaves_per_task(LEAF.saturating_mul(width));
-        let row_tasks = rows.div_ceil(leaves.saturating_mul(LEAF));
-        // Too few leaves for the threads: split the columns too, into pieces of a page or more,
-        // which the prefetchers follow.
-        let wanted = if self.plan.threads > 1 { 2 * self.plan.threads } else { 1 };
-        let groups = wanted.div_ceil(row_tasks.max(1));
-        let page = 4096 / std::mem::size_of::<T>();
-        let group =
-            width.div_ceil(groups.max(1)).next_multiple_of(64).clamp(page, COLUMNS_OF_A_TASK);
-        let tasks = steps(0..width, group)
-            .flat_map(|columns| {
-                steps(0..rows, leaves * LEAF).map(move |rows| (columns.clone(), rows))
-            })
-            .collect();
-        let nodes = self.results(tasks, |scratch, (columns, rows)| {
-            let body = SumColumns { view: &self.view, columns: columns.clone(), rows, scratch };
-            (columns, self.level.run(body))
-        })?;
-        let mut sums = Vec::with_capacity(width);
-        for columns in steps(0..width, group) {
-            let mut tree = Tree::new(columns.len());
-            nodes.iter().filter(|(at, _)| *at == columns).for_each(|(_, node)| tree.push(node));
-            sums.extend(tree.finish());
-        }
-        Ok(sums)
-    }
-
-    /// One result per row.
-    fn rows(&self, counts: &Counts, finish: Finish) -> Result<Output<T>> {
-        let View { rows, width, .. } = self.view;
-        let long = self.leaves_per_task(LEAF) * LEAF;
-        if !self.by_columns && width >= 2 * long && rows < 2 * self.plan.threads {
-            // Few long rows: each is split like a matrix of its own.
-            let sums: Vec<f64> = (0..rows)
-                .map(|row| self.sequence(row * width..(row + 1) * width))
-                .collect::<Result<_>>()?;
-            return self.finished(&sums, counts, finish);
-        }
-        let mut out = Output::new(self.function, rows)?;
-        let row_bytes = (width * std::mem::size_of::<T>()).max(1);
-        let rows_per_task = (self.plan.task_bytes / row_bytes).max(1);
-        let tasks = out
-            .chunks_mut(rows_per_task)
-            .enumerate()
-            .map(|(i, out)| (i * rows_per_task, out))
-            .collect();
-        let state = || (Scratch::new(), Vec::new());
-        run::each(self.function, &self.plan, tasks, state, |(scratch, sums), (first, out)| {
-            let view = &self.view;
-            if self.plan.backend == Backend::Vdsp {
-                for (row, o) in out.iter_mut().enumerate() {
-                    *o = self.vendor_row(first + row, finish);
-                }
-                return;
-            }
-            let by_columns = self.by_columns;
-            self.level.run(SumRows { view, by_columns, first, out, scratch, sums, counts, finish });
-        })?;
-        Ok(out)
-    }
-}
-
-impl<T: Number> Reduction<'_, T> {
-    /// The result of one row in the vendor's order.
-    fn vendor_row(&self, row: usize, finish: Finish) -> T {
-        let mut scratch = Scratch::new();
-        let width = self.view.width;
-        let Some((part, rows)) = self.view.rows(row..row + 1).next() else { return T::default() };
-        if width == 0 {
-            return finish.one(-0.0, 0);
-        }
-        let x = part.flat(rows.start * width..rows.end * width, T::NEUTRAL, &mut scratch);
-        let result = match finish {
-            Finish::Sum => T::sum(x),
-            Finish::Mean => T::mean(x),
-        };
-        result.unwrap_or_default().settled()
-    }
-}
-
-fn joined(nodes: Vec<f64>) -> f64 {
-    let mut tree = Tree::new(1);
-    nodes.iter().for_each(|node| tree.push(&[*node]));
-    tree.finish().first().copied().unwrap_or(-0.0)
-}
-
-/// The sum of a range of elements, counted row by row.
-struct SumFlat<'a, 'b, T> {
-    view: &'a View<'b, T>,
-    range: Range<usize>,
-    scratch: &'a mut Scratch<T>,
-}
-
-impl<T: Number> Body for SumFlat<'_, '_, T> {
-    type Out = f64;
-
+impl<O: Real> Finish<f64, O> for Total {
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> f64 {
-        let mut sum = Sequence::new();
-        for (part, range) in self.view.flat_pieces(self.range) {
-            sum.feed(simd, part.flat(range, T::NEUTRAL, self.scratch));
-        }
-        sum.finish()
+    fn one(self, sum: f64, count: u64) -> O {
+        // The sum of nothing is +0.0, though the neutral value is -0.0.
+        O::round(if count == 0 { 0.0 } else { sum }).settled()
     }
 }
 
-/// The sum of one column of a matrix that lies by columns.
-struct SumColumn<'a, 'b, T> {
-    view: &'a View<'b, T>,
-    column: usize,
-    rows: Range<usize>,
-    scratch: &'a mut Scratch<T>,
-}
+/// The sum by the count.
+#[derive(Clone, Copy)]
+struct Mean;
 
-impl<T: Number> Body for SumColumn<'_, '_, T> {
-    type Out = f64;
-
+impl<O: Real> Finish<f64, O> for Mean {
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> f64 {
-        let mut sum = Sequence::new();
-        for (part, rows) in self.view.rows(self.rows) {
-            for rows in steps(rows, 4 * TILE) {
-                sum.feed(simd, part.column(self.column, rows, T::NEUTRAL, self.scratch));
-            }
+    fn one(self, sum: f64, count: u64) -> O {
+        O::round(sum / count as f64).settled()
+    }
+    #[inline(always)]
+    fn all(self, sums: &[f64], count: usize, out: &mut [O]) {
+        let pairs = out.iter_mut().zip(sums);
+        if count.is_power_of_two() {
+            // Dividing by a power of two is multiplying by its inverse, to the bit, and faster.
+            let inverse = 1.0 / count as f64;
+            pairs.for_each(|(o, sum)| *o = O::round(sum * inverse).settled());
+        } else {
+            pairs.for_each(|(o, sum)| *o = self.one(*sum, count as u64));
         }
-        sum.finish()
     }
 }
 
-/// The sums of a range of columns of a matrix that lies by rows.
-struct SumColumns<'a, 'b, T> {
-    view: &'a View<'b, T>,
-    columns: Range<usize>,
-    rows: Range<usize>,
-    scratch: &'a mut Scratch<T>,
-}
+/// The root of a sum of squares.
+#[derive(Clone, Copy)]
+struct Root;
 
-impl<T: Number> Body for SumColumns<'_, '_, T> {
-    type Out = Vec<f64>;
-
+impl<O: Real> Finish<f64, O> for Root {
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> Vec<f64> {
-        let mut sums = Vec::with_capacity(self.columns.len());
-        for columns in steps(self.columns, COLUMN_BLOCK) {
-            let mut block = Interleaved::new(columns.len());
-            for (part, rows) in self.view.rows(self.rows.clone()) {
-                let step = if part.is_dense() { rows.len() } else { rows_of_a_tile(columns.len()) };
-                for rows in steps(rows, step) {
-                    let (x, stride) = part.block(rows, columns.clone(), T::NEUTRAL, self.scratch);
-                    block.feed(simd, x, stride);
-                }
-            }
-            sums.extend(block.finish());
-        }
-        sums
+    fn one(self, squares: f64, count: u64) -> O {
+        O::round(if count == 0 { 0.0 } else { squares.sqrt() }).settled()
     }
 }
 
-/// Rows of a tile that must be copied: at least those that are added together.
-fn rows_of_a_tile(width: usize) -> usize {
-    (TILE / width.max(1)).next_multiple_of(32)
-}
-
-/// One result for each of some rows.
-struct SumRows<'a, 'b, T> {
-    view: &'a View<'b, T>,
-    by_columns: bool,
-    /// The row of the first result.
-    first: usize,
-    out: &'a mut [T],
-    scratch: &'a mut Scratch<T>,
-    sums: &'a mut Vec<f64>,
-    counts: &'a Counts,
-    finish: Finish,
-}
-
-/// Row sums that are held as float64 before they are rounded to results.
-const ROWS_HELD: usize = 512;
-
-impl<T: Number> Body for SumRows<'_, '_, T> {
-    type Out = ();
-
+impl<O: Real> Finish<[f64; 3], O> for Root {
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { view, by_columns, first, out, scratch, sums, counts, finish } = self;
-        let width = view.width;
-        for (part, rows) in view.rows(first..first + out.len()) {
-            let step = match part.is_dense() {
-                _ if by_columns => ROWS_HELD,
-                true => ROWS_HELD,
-                false => (TILE / width.max(1)).clamp(1, ROWS_HELD),
-            };
-            for rows in steps(rows, step) {
-                sums.clear();
-                if by_columns {
-                    let mut block = Interleaved::new(rows.len());
-                    for column in 0..width {
-                        let x = part.column(column, rows.clone(), T::NEUTRAL, scratch);
-                        block.feed(simd, x, rows.len());
-                    }
-                    sums.extend(block.finish());
-                } else if part.is_dense() || width * rows.len() <= TILE {
-                    sums.resize(rows.len(), 0.0);
-                    let elements = rows.start * width..rows.end * width;
-                    let x = if width == 0 { &[] } else { part.flat(elements, T::NEUTRAL, scratch) };
-                    row_sums(simd, x, width, sums);
-                } else {
-                    for row in rows.clone() {
-                        let mut sum = Sequence::new();
-                        for elements in steps(row * width..(row + 1) * width, TILE) {
-                            sum.feed(simd, part.flat(elements, T::NEUTRAL, scratch));
-                        }
-                        sums.push(sum.finish());
-                    }
-                }
-                let at = part.first + rows.start - first;
-                let out = &mut out[at..at + rows.len()];
-                match counts {
-                    Counts::All(count) => finish.all(sums, *count, out),
-                    Counts::Each(counts) => {
-                        let counts = &counts[part.first + rows.start..];
-                        for ((o, sum), count) in out.iter_mut().zip(sums.iter()).zip(counts) {
-                            *o = finish.one(*sum, *count);
-                        }
-                    }
-                }
-            }
+    fn one(self, squares: [f64; 3], count: u64) -> O {
+        O::round(if count == 0 { 0.0 } else { Guarded::root(squares) }).settled()
+    }
+}
+
+/// The largest magnitude: 0 of none.
+#[derive(Clone, Copy)]
+struct Largest;
+
+impl<T: Real, O: Real> Finish<T, O> for Largest {
+    #[inline(always)]
+    fn one(self, largest: T, count: u64) -> O {
+        O::round(if count == 0 { 0.0 } else { largest.widen() }).settled()
+    }
+}
+
+/// Squared distances from the mean, by the count less `ddof`; or the root of that.
+#[derive(Clone, Copy)]
+struct Variance {
+    ddof: usize,
+    root: bool,
+}
+
+impl<O: Real> Finish<Spread, O> for Variance {
+    #[inline(always)]
+    fn one(self, spread: Spread, count: u64) -> O {
+        let variance = spread.squares / (count as f64 - self.ddof as f64);
+        O::round(if self.root { variance.sqrt() } else { variance }).settled()
+    }
+}
+
+/// The node itself.
+#[derive(Clone, Copy)]
+struct AsIs;
+
+impl<T: Element> Finish<T, T> for AsIs {
+    #[inline(always)]
+    fn one(self, node: T, _: u64) -> T {
+        node
+    }
+}
+
+/// The place.
+#[derive(Clone, Copy)]
+struct Index;
+
+impl<T: Element> Finish<At<T>, i64> for Index {
+    #[inline(always)]
+    fn one(self, at: At<T>, _: u64) -> i64 {
+        at.index as i64
+    }
+}
+
+/// An exact sum, if it fits.
+#[derive(Clone, Copy)]
+struct ExactTotal;
+
+impl<O: Integer> Finish<i128, O> for ExactTotal {
+    #[inline(always)]
+    fn one(self, sum: i128, _: u64) -> O {
+        O::from_integer(sum).unwrap_or_default()
+    }
+    #[inline(always)]
+    fn fits(self, sum: &i128) -> bool {
+        O::from_integer(*sum).is_some()
+    }
+}
+
+/// An exact sum by the count, rounded once.
+#[derive(Clone, Copy)]
+struct ExactMean;
+
+impl Finish<i128, f64> for ExactMean {
+    #[inline(always)]
+    fn one(self, sum: i128, count: u64) -> f64 {
+        const EXACT: i128 = 1 << 53;
+        if sum.abs() <= EXACT && count <= EXACT as u64 {
+            return (sum as f64 / count as f64).settled();
         }
+        // As many digits of the quotient as 127 bits hold, which are 63 or more; the last says
+        // whether anything is left over, so that rounding sees it.
+        let shift = sum.unsigned_abs().leading_zeros() - 1;
+        let (whole, count) = (sum.unsigned_abs() << shift, u128::from(count));
+        let quotient = (whole / count) | u128::from(whole % count != 0);
+        let magnitude = quotient as f64 * (-f64::from(shift)).exp2();
+        if sum < 0 { -magnitude } else { magnitude }
     }
 }

@@ -1,11 +1,11 @@
 //! The table of all functions, and calling one by name.
 //!
-//! A function is one entry of [`TABLE`]: name, summary, arguments, options, null rule, the bytes
-//! it moves, and its call. Python functions, stubs, documentation and the conformance tests are
-//! made from it.
+//! A function is one entry of a family's table (`table/`): name, summary, arguments, options, null
+//! rule, the bytes it moves, and its call. Python functions, stubs, documentation and the
+//! conformance tests are made from it.
 
-use super::options::{Checked, OptionKind, OptionSpec};
-use super::{Operand, Options, Per, Value, arithmetic, reduce};
+use super::options::{Checked, OptionSpec};
+use super::{Operand, Options, Per, Value, table};
 use crate::dispatch::{Plan, Work, machine, plan, settings};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
@@ -25,8 +25,25 @@ pub struct Function {
     pub options: &'static [OptionSpec],
     /// What it does with nulls.
     pub nulls: NullRule,
-    work: fn(&Call<'_>) -> Result<Work>,
-    invoke: fn(&Call<'_>) -> Result<Value>,
+    /// What it gives.
+    pub gives: Gives,
+    pub(super) work: fn(&Call<'_>) -> Result<Work>,
+    pub(super) invoke: fn(&Call<'_>) -> Result<Value>,
+}
+
+/// What a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// One number, or one per column or per row, by its axis.
+    Reduced,
+    /// A matrix with a row for each row of the first argument.
+    Rows,
+    /// One number per row of the first argument.
+    Numbers,
+    /// A matrix of another shape.
+    Matrix,
+    /// Several results, by these names.
+    Named(&'static [&'static str]),
 }
 
 /// An argument of a function.
@@ -38,6 +55,8 @@ pub struct Argument {
     pub kind: ArgumentKind,
     /// What it means.
     pub doc: &'static str,
+    /// Whether it may be left out.
+    pub optional: bool,
 }
 
 /// What an argument may be.
@@ -51,6 +70,10 @@ pub enum ArgumentKind {
     Row,
     /// One number.
     Number,
+    /// A matrix with as many rows and columns as the first, or one vector for all its rows.
+    Vectors,
+    /// One vector, or a matrix of vectors, as wide as the first argument.
+    Queries,
 }
 
 /// What a function does with nulls.
@@ -60,6 +83,12 @@ pub enum NullRule {
     Skips,
     /// Gives null where an operand is null.
     Propagates,
+    /// Gives a null row, or null, for a row with any null.
+    WholeRows,
+    /// Leaves out rows with any null.
+    DropsRows,
+    /// Skips nulls where it measures columns, and gives null where an operand is null.
+    SkipsThenPropagates,
 }
 
 impl NullRule {
@@ -71,6 +100,11 @@ impl NullRule {
                  result null; fewer than min_count valid values give null."
             }
             Self::Propagates => "A null row or element of an operand is null in the result.",
+            Self::WholeRows => "A row that is null, or has a null element, is null in the result.",
+            Self::DropsRows => "Rows that are null, or have a null element, are left out.",
+            Self::SkipsThenPropagates => {
+                "Nulls are skipped where columns or rows are measured, and are null in the result."
+            }
         }
     }
 }
@@ -105,9 +139,9 @@ impl Function {
     }
 }
 
-/// All functions, by name.
-pub fn list_functions() -> impl Iterator<Item = &'static Function> {
-    TABLE.iter()
+/// All functions, family by family.
+pub fn list_functions() -> impl Iterator<Item = &'static Function> + Clone {
+    table::FAMILIES.iter().copied().flatten()
 }
 
 /// The function of a name.
@@ -116,9 +150,9 @@ pub fn list_functions() -> impl Iterator<Item = &'static Function> {
 ///
 /// [`Error::NoSuchFunction`], with a name that is close if there is one.
 pub fn get_function(name: &str) -> Result<&'static Function> {
-    TABLE.iter().find(|function| function.name == name).ok_or_else(|| {
+    list_functions().find(|function| function.name == name).ok_or_else(|| {
         let distance = |function: &&Function| edits(name, function.name);
-        let near = TABLE.iter().min_by_key(distance).filter(|function| distance(function) <= 2);
+        let near = list_functions().min_by_key(distance).filter(|function| distance(function) <= 2);
         Error::NoSuchFunction { name: name.to_owned(), near: near.map(|function| function.name) }
     })
 }
@@ -146,147 +180,15 @@ pub fn call_function(name: &str, arguments: &[Value], options: &Options) -> Resu
     get_function(name)?.call(arguments, options)
 }
 
-const X: Argument = Argument { name: "x", kind: ArgumentKind::Matrix, doc: "The matrix." };
-const Y: Argument = Argument {
-    name: "y",
-    kind: ArgumentKind::Operand,
-    doc: "A number, a 1-D array (one value per column, or per row with axis=0), a list of one \
-          row or of width 1, or a matrix of the same shape.",
-};
-const FACTOR: Argument =
-    Argument { name: "factor", kind: ArgumentKind::Number, doc: "The number to multiply by." };
-const ROW: Argument =
-    Argument { name: "row", kind: ArgumentKind::Row, doc: "One value per column." };
-
-const AXIS: OptionSpec = OptionSpec {
-    name: "axis",
-    kind: OptionKind::Axis,
-    doc: "None: one result; 0: one per column; 1: one per row.",
-};
-const OPERAND_AXIS: OptionSpec = OptionSpec {
-    name: "axis",
-    kind: OptionKind::Axis,
-    doc: "0: a 1-D y holds one value per row; None or 1: one per column.",
-};
-const SKIP_NULLS: OptionSpec = OptionSpec {
-    name: "skip_nulls",
-    kind: OptionKind::Flag(true),
-    doc: "Skip nulls; if False, one null makes its result null.",
-};
-const MIN_COUNT: OptionSpec = OptionSpec {
-    name: "min_count",
-    kind: OptionKind::Count(1),
-    doc: "Fewer valid values than this give null.",
-};
-
-const REDUCTION: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT];
-const FIXED_REDUCTION: &[OptionSpec] = &[SKIP_NULLS, MIN_COUNT];
-
-/// A reduction with an `axis`, or with a fixed one (`Some(per)`).
-macro_rules! reduction {
-    ($name:literal, $call:path, $per:expr, $options:expr, $summary:literal) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "reductions",
-            arguments: &[X],
-            options: $options,
-            nulls: NullRule::Skips,
-            work: |call| Ok(reduce::work(&*call.matrix(0)?, call.per($per))),
-            invoke: |call| {
-                let per = call.per($per);
-                call.reduced(per, $call(&*call.matrix(0)?, per, &call.options.reduce())?)
-            },
-        }
-    };
-}
-
-/// Arithmetic of a matrix with an operand.
-macro_rules! arithmetic {
-    ($name:literal, $call:path, $second:expr, $options:expr, $summary:literal) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "arithmetic",
-            arguments: &[X, $second],
-            options: $options,
-            nulls: NullRule::Propagates,
-            work: |call| Ok(arithmetic::work(&*call.matrix(0)?, call.operand_bytes(1))),
-            invoke: |call| {
-                let x = call.matrix(0)?;
-                let y = call.held(1)?;
-                Ok(Value::Matrix($call(&*x, call.operand(1, y.as_deref())?)?))
-            },
-        }
-    };
-}
-
-/// All functions. A new one is one entry here.
-static TABLE: &[Function] = &[
-    reduction!("sum", reduce::sum_with, None, REDUCTION, "Adds up the elements."),
-    reduction!("mean", reduce::mean_with, None, REDUCTION, "The mean of the elements."),
-    reduction!(
-        "sum_axis0",
-        reduce::sum_with,
-        Some(Per::Column),
-        FIXED_REDUCTION,
-        "Adds up each column: sum with axis=0."
-    ),
-    reduction!(
-        "mean_axis0",
-        reduce::mean_with,
-        Some(Per::Column),
-        FIXED_REDUCTION,
-        "The mean of each column: mean with axis=0."
-    ),
-    reduction!(
-        "mean_axis1",
-        reduce::mean_with,
-        Some(Per::Row),
-        FIXED_REDUCTION,
-        "The mean of each row: mean with axis=1."
-    ),
-    arithmetic!("add", arithmetic::add, Y, &[OPERAND_AXIS], "Adds y to x, element by element."),
-    arithmetic!(
-        "subtract",
-        arithmetic::subtract,
-        Y,
-        &[OPERAND_AXIS],
-        "Subtracts y from x, element by element."
-    ),
-    arithmetic!(
-        "multiply",
-        arithmetic::multiply,
-        Y,
-        &[OPERAND_AXIS],
-        "Multiplies x by y, element by element."
-    ),
-    arithmetic!(
-        "divide",
-        arithmetic::divide,
-        Y,
-        &[OPERAND_AXIS],
-        "Divides x by y, element by element."
-    ),
-    arithmetic!(
-        "broadcast_add",
-        arithmetic::broadcast_add,
-        ROW,
-        &[],
-        "Adds a row to every row of x."
-    ),
-    arithmetic!("scale", arithmetic::scale, FACTOR, &[], "Multiplies every element by one number."),
-];
-
 /// A call whose arguments were counted and whose options were checked.
-struct Call<'a> {
+pub(super) struct Call<'a> {
     function: &'static Function,
     arguments: &'a [Value],
-    options: Checked<'a>,
+    pub(super) options: Checked<'a>,
 }
 
 /// A matrix that the call made from an argument, or the argument itself.
-type Held<'a> = std::borrow::Cow<'a, Matrix>;
+pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
 
 impl<'a> Call<'a> {
     fn new(
@@ -294,8 +196,10 @@ impl<'a> Call<'a> {
         arguments: &'a [Value],
         options: &'a Options,
     ) -> Result<Self> {
-        let (expected, got) = (function.arguments.len(), arguments.len());
-        if expected != got {
+        let (most, got) = (function.arguments.len(), arguments.len());
+        let least = function.arguments.iter().filter(|argument| !argument.optional).count();
+        if got < least || got > most {
+            let expected = if got < least { least } else { most };
             return Err(Error::Arguments { function: function.name, expected, got });
         }
         let options = Checked::new(function.name, function.options, options)?;
@@ -311,27 +215,33 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn matrix(&self, i: usize) -> Result<Held<'a>> {
+    pub(super) fn matrix(&self, i: usize) -> Result<Held<'a>> {
         self.held(i)?.ok_or_else(|| self.refuse(i, "a matrix"))
     }
 
+    /// The argument as a matrix, if it was given.
+    pub(super) fn optional_matrix(&self, i: usize) -> Result<Option<Held<'a>>> {
+        if i < self.arguments.len() { self.matrix(i).map(Some) } else { Ok(None) }
+    }
+
     /// The argument as a matrix, unless it is one number.
-    fn held(&self, i: usize) -> Result<Option<Held<'a>>> {
+    pub(super) fn held(&self, i: usize) -> Result<Option<Held<'a>>> {
         Ok(match &self.arguments[i] {
             Value::Matrix(matrix) => Some(Held::Borrowed(matrix)),
             Value::Vector(array) => Some(Held::Owned(Matrix::reshape(array, 1)?)),
-            Value::Number(_) | Value::Scalar(_) => None,
+            _ => None,
         })
     }
 
     /// The argument as an operand; `held` is what [`held`](Self::held) gave for it.
-    fn operand<'m>(&self, i: usize, held: Option<&'m Matrix>) -> Result<Operand<'m>> {
+    pub(super) fn operand<'m>(&self, i: usize, held: Option<&'m Matrix>) -> Result<Operand<'m>> {
         let kind = self.function.arguments[i].kind;
         let axis = self.options.axis();
         match (&self.arguments[i], held, kind) {
             (_, Some(_), ArgumentKind::Number) => Err(self.refuse(i, "one number")),
             (_, None, ArgumentKind::Row) => Err(self.refuse(i, "one value per column")),
             (Value::Number(number), ..) => Ok(Operand::from(*number)),
+            (Value::Integer(number), ..) => Ok(Operand::from(*number)),
             (Value::Scalar(one), ..) => Ok(Operand::scalar(one.clone())),
             (_, Some(y), ArgumentKind::Row) => Ok(Operand::as_row(y)),
             (_, Some(y), _) if y.is_vector() && axis == Some(0) => Ok(Operand::as_column(y)),
@@ -344,18 +254,18 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn operand_bytes(&self, i: usize) -> usize {
-        match &self.arguments[i] {
-            Value::Matrix(matrix) => matrix.bytes(),
+    pub(super) fn operand_bytes(&self, i: usize) -> usize {
+        match self.arguments.get(i) {
+            Some(Value::Matrix(matrix)) => matrix.bytes(),
             _ => 0,
         }
     }
 
-    fn per(&self, fixed: Option<Per>) -> Per {
+    pub(super) fn per(&self, fixed: Option<Per>) -> Per {
         fixed.unwrap_or_else(|| self.options.per())
     }
 
-    fn reduced(&self, per: Per, result: arrow_array::ArrayRef) -> Result<Value> {
+    pub(super) fn reduced(&self, per: Per, result: arrow_array::ArrayRef) -> Result<Value> {
         Ok(match per {
             Per::Matrix => Value::Scalar(result),
             Per::Column | Per::Row => Value::Vector(result),

@@ -10,12 +10,16 @@ use crate::matrix::Matrix;
 pub enum Value {
     /// A plain number, which takes the type of what it is combined with.
     Number(f64),
+    /// A whole number, which takes the type of what it is combined with.
+    Integer(i128),
     /// An array of one element that stands for one value.
     Scalar(ArrayRef),
     /// A 1-D array of numbers.
     Vector(ArrayRef),
     /// A matrix.
     Matrix(Matrix),
+    /// Several results, by name.
+    Named(Vec<(&'static str, Self)>),
 }
 
 impl Value {
@@ -38,7 +42,7 @@ impl Value {
     pub fn as_array(&self) -> Option<&ArrayRef> {
         match self {
             Self::Scalar(array) | Self::Vector(array) => Some(array),
-            Self::Number(_) | Self::Matrix(_) => None,
+            _ => None,
         }
     }
 
@@ -54,6 +58,8 @@ impl Value {
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Number(number) => format!("the number {number}"),
+            Self::Integer(number) => format!("the number {number}"),
+            Self::Named(values) => format!("{} values", values.len()),
             Self::Scalar(one) => format!("a scalar of {}", one.data_type()),
             Self::Vector(array) => format!("a vector of {} {}", array.len(), array.data_type()),
             Self::Matrix(matrix) => format!(
@@ -69,6 +75,12 @@ impl Value {
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Self::Number(number)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number.into())
     }
 }
 

@@ -1,13 +1,16 @@
-//! What this machine is: read once, from the system.
+//! What this machine is: read once, from the system and from its profile.
 
 use std::sync::OnceLock;
 
-use super::Level;
+use super::profile::{Measurements, ProfileReport};
+use super::{Level, settings};
 
 /// The facts and speeds that [`plan`](super::plan()) weighs. Speeds are bytes per nanosecond,
 /// which is GB/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
+    /// The model of the CPU, as the system names it; empty if it does not.
+    pub cpu: String,
     /// Cores this process may use, by affinity and cgroup quota.
     pub cores: usize,
     /// The fastest instruction set.
@@ -30,13 +33,20 @@ pub struct Machine {
     pub far_bandwidth: f64,
     /// Bytes per nanosecond that all cores together read from memory, over `far_bandwidth`.
     pub far_scaling: f64,
+    /// Share of its own bandwidth that each further core adds while the data lies in the shared
+    /// cache.
+    pub shared_gain: f64,
 }
+
+/// Nanoseconds until a worker that is awake has begun.
+const AWAKE_NS: f64 = 6_000.0;
 
 impl Machine {
     /// A machine like the one that the defaults were measured on (docs/perf/threads.md): two
     /// cores, AVX2, 512 KiB L2, 32 MiB L3. For tests of the plan.
     pub fn reference() -> Self {
         Self {
+            cpu: String::new(),
             cores: 2,
             level: Level::Avx2,
             l1: 32 << 10,
@@ -44,17 +54,20 @@ impl Machine {
             llc: 32 << 20,
             memory: 24 << 30,
             has_vdsp: false,
-            wake_ns: 25_000.0,
-            near_bandwidth: 33.0,
-            far_bandwidth: 20.0,
-            far_scaling: 1.55,
+            wake_ns: 44_000.0,
+            near_bandwidth: 50.0,
+            far_bandwidth: 23.0,
+            far_scaling: 1.5,
+            shared_gain: 0.9,
         }
     }
 
-    fn detect() -> Self {
+    /// This machine as the system describes it, with the default speeds.
+    pub fn detect() -> Self {
         let reference = Self::reference();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
+            cpu: system::cpu().unwrap_or_default(),
             cores,
             level: Level::best(),
             l1: system::cache_bytes(1).unwrap_or(reference.l1),
@@ -67,17 +80,76 @@ impl Machine {
             ..reference
         }
     }
+
+    /// The same machine while its workers are awake: a call is shared at once.
+    #[must_use]
+    pub fn awake(&self) -> Self {
+        Self { wake_ns: AWAKE_NS, ..self.clone() }
+    }
+
+    /// The same machine with measured speeds. The plan compares times of work that reads, so
+    /// they are those of reading; noise may not make more threads slower than one.
+    #[must_use]
+    pub fn measured(self, by: &Measurements) -> Self {
+        let more = |place: &str| {
+            let speed = |who| by.get(&format!("read_{place}_{who}"));
+            (speed("all") / speed("one")).max(1.0)
+        };
+        let further = self.cores.saturating_sub(1).max(1) as f64;
+        Self {
+            wake_ns: by.get("wake_ns"),
+            near_bandwidth: by.get("read_llc_one"),
+            far_bandwidth: by.get("read_memory_one"),
+            far_scaling: more("memory"),
+            shared_gain: ((more("llc") - 1.0) / further).min(1.0),
+            ..self
+        }
+    }
+}
+
+/// What is known of this machine.
+struct Known {
+    machine: Machine,
+    profile: ProfileReport,
+}
+
+fn known() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let machine = Machine::detect();
+        let profile = ProfileReport::read(settings::profile_path(), &machine);
+        let machine = match &profile.profile {
+            Some(profile) => machine.measured(&profile.measurements),
+            None => machine,
+        };
+        Known { machine, profile }
+    })
 }
 
 /// This machine.
 pub fn machine() -> &'static Machine {
-    static MACHINE: OnceLock<Machine> = OnceLock::new();
-    MACHINE.get_or_init(Machine::detect)
+    &known().machine
+}
+
+/// Whether this machine has a profile, and whether this process uses it.
+pub fn profile_status() -> &'static ProfileReport {
+    &known().profile
 }
 
 #[cfg(target_os = "linux")]
 mod system {
     use std::fs::read_to_string;
+
+    pub(super) fn cpu() -> Option<String> {
+        let text = read_to_string("/proc/cpuinfo").ok()?;
+        let value = |key: &str| {
+            let line = text.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        // Arm has numbers in place of a name.
+        let arm = || Some(format!("{} {}", value("CPU implementer")?, value("CPU part")?));
+        value("model name").or_else(arm)
+    }
 
     pub(super) fn cache_bytes(level: u32) -> Option<usize> {
         (0..8).find_map(|index| {
@@ -119,6 +191,24 @@ mod system {
 mod system {
     use std::ffi::CStr;
 
+    pub(super) fn cpu() -> Option<String> {
+        let mut name = [0u8; 128];
+        let mut size = name.len();
+        // SAFETY: the name asked for ends in NUL, `name` is `size` bytes long, and nothing is
+        // written to the system (null new value of length 0).
+        let status = unsafe {
+            libc::sysctlbyname(
+                c"machdep.cpu.brand_string".as_ptr(),
+                name.as_mut_ptr().cast(),
+                &raw mut size,
+                std::ptr::null_mut(),
+                0,
+            )
+        };
+        let text = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+        (status == 0 && !text.is_empty()).then(|| text.to_owned())
+    }
+
     pub(super) fn cache_bytes(level: u32) -> Option<usize> {
         match level {
             1 => value(c"hw.perflevel0.l1dcachesize").or_else(|| value(c"hw.l1dcachesize")),
@@ -151,6 +241,10 @@ mod system {
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 mod system {
+    pub(super) fn cpu() -> Option<String> {
+        None
+    }
+
     pub(super) fn cache_bytes(_: u32) -> Option<usize> {
         None
     }

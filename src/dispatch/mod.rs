@@ -1,13 +1,22 @@
 //! How a call runs: which instruction set or vendor library, how many threads, in what pieces,
 //! through which stores. It changes speed, never the answer.
 //!
-//! [`machine`] is read once; [`plan`] is a pure function of the work and the machine; [`run`]
-//! carries a plan out and is the only file that names rayon; [`simd`] runs a body at an
-//! instruction set; [`vdsp`] wraps Accelerate; [`settings`] is the only file that reads the
-//! environment.
+//! `machine` is read once, with the speeds that `measure` found and `profile` keeps; `plan` is a pure
+//! function of the work and the machine; `run` carries a plan out and is the only file that names
+//! rayon, and `linger` keeps its workers awake for a moment; `simd` runs a body at an instruction
+//! set; `gemm` multiplies matrices; `vdsp` and `blas` wrap Accelerate; `settings` is the only file
+//! that reads the environment.
 
+#[cfg(any(target_os = "macos", test))]
+pub(crate) mod blas;
+#[cfg(all(test, not(target_os = "macos")))]
+pub(crate) mod blas_double;
+pub(crate) mod gemm;
+mod linger;
 pub mod machine;
+pub mod measure;
 pub mod plan;
+pub mod profile;
 pub(crate) mod run;
 pub mod settings;
 pub(crate) mod simd;
@@ -17,8 +26,10 @@ pub(crate) mod vdsp;
 pub(crate) mod vdsp_double;
 pub(crate) mod vendor;
 
-pub use machine::{Machine, machine};
+pub use machine::{Machine, machine, profile_status};
+pub use measure::{Traffic, bandwidth, measure};
 pub use plan::{Backend, Family, Plan, Store, Work, plan};
+pub use profile::{Measurements, Profile, ProfileReport, ProfileState, remove_profile};
 pub use run::{set_interrupt_check, threads_started};
 pub use settings::{Settings, num_threads, set_num_threads, with_settings};
 pub use simd::Level;

@@ -17,11 +17,12 @@ const WORTH_WAKING: f64 = 0.9;
 /// What each further worker adds to the time until all have begun, in nanoseconds.
 const WAKE_EACH_NS: f64 = 2_000.0;
 
-/// Share of a further core's bandwidth that is left when the data lies in the shared cache.
-const SHARED_CACHE_GAIN: f64 = 0.5;
+/// Share of its own bandwidth that each further core adds at least while the data lies in memory,
+/// until `Machine::far_scaling` is reached.
+const MEMORY_GAIN: f64 = 0.5;
 
 /// Output bytes from which stores bypass the cache, as a share of the last-level cache.
-const STREAM_FROM_LLC_SHARE: f64 = 0.75;
+const STREAM_FROM_LLC_SHARE: f64 = 0.5;
 
 /// Tasks per thread: enough that a thread which is held up leaves little to the others.
 const TASKS_PER_THREAD: usize = 8;
@@ -171,9 +172,12 @@ fn bandwidth(work: &Work, machine: &Machine, threads: usize) -> f64 {
     if work.bytes() <= machine.l2.saturating_mul(threads) {
         machine.near_bandwidth * threads as f64
     } else if work.bytes() <= machine.llc {
-        machine.near_bandwidth * (1.0 + SHARED_CACHE_GAIN * further)
+        machine.near_bandwidth * (1.0 + machine.shared_gain * further)
     } else {
-        let scaling = (1.0 + SHARED_CACHE_GAIN * further).min(machine.far_scaling);
+        // What all cores reach is spread over them, if it is more than is usual for each.
+        let others = machine.cores.saturating_sub(1).max(1) as f64;
+        let gain = MEMORY_GAIN.max((machine.far_scaling - 1.0) / others);
+        let scaling = (1.0 + gain * further).min(machine.far_scaling);
         machine.far_bandwidth * scaling
     }
 }

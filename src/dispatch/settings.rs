@@ -5,12 +5,15 @@
 //! | `RAPTORS_NUM_THREADS` | 1 to 1024 | the cores this process may use |
 //! | `RAPTORS_SIMD` | `portable`, `avx2`, `avx512`, `neon` | the best this CPU has |
 //! | `RAPTORS_BACKEND` | `native`, `vdsp`, `vdsp-reductions` | `vdsp` on macOS, else `native` |
-//! | `RAPTORS_POOL_BYTES` | bytes, or with `K`, `M`, `G` | the smaller of 256 MiB and 1/16 of memory |
+//! | `RAPTORS_POOL_BYTES` | bytes, or with `K`, `M`, `G` | the smaller of 2 GiB and 1/8 of memory |
+//! | `RAPTORS_PROFILE` | a file, or `off` | `raptors-arrow/profile.json` in the user's cache directory |
 //!
 //! They are read once, at the first call. A value that cannot be honoured is an error of every
 //! call, not a silent default.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -131,6 +134,30 @@ fn bytes(variable: Variable) -> Result<usize> {
         Some(bytes) => Ok(bytes),
         None => refuse(variable, "expected a number of bytes, such as 1048576, 64M or 1G"),
     }
+}
+
+/// Where the profile of this machine is kept; `None` if there shall be none.
+pub fn profile_path() -> Option<PathBuf> {
+    profile_path_from(|name| std::env::var_os(name))
+}
+
+/// The same from any source of variables. `RAPTORS_PROFILE` names the file, or is `off` or empty;
+/// else it lies where the system keeps what a program can make again.
+pub fn profile_path_from(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(chosen) = get("RAPTORS_PROFILE") {
+        let off = chosen.is_empty() || chosen.eq_ignore_ascii_case("off");
+        return (!off).then(|| PathBuf::from(chosen));
+    }
+    // A relative one must be ignored, says the XDG specification.
+    let directory = |name| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = if cfg!(target_os = "windows") {
+        directory("LOCALAPPDATA")?
+    } else if cfg!(target_os = "macos") {
+        directory("HOME")?.join("Library").join("Caches")
+    } else {
+        directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?
+    };
+    Some(cache.join("raptors-arrow").join("profile.json"))
 }
 
 /// 0: not set.

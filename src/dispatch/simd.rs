@@ -54,7 +54,7 @@ impl Level {
         Self::available().last().unwrap_or(Self::Portable)
     }
 
-    /// Whether [`stream`] has stores that bypass the cache at this level.
+    /// Whether there are stores that bypass the cache at this level.
     pub fn has_streaming_stores(self) -> bool {
         matches!(self, Self::Avx2 | Self::Avx512)
     }
@@ -63,14 +63,14 @@ impl Level {
     pub(crate) fn run<B: Body>(self, body: B) -> B::Out {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => {
-                if let Some(token) = pulp::x86::V3::try_new() {
+            Self::Avx512 if B::WIDEST => {
+                if let Some(token) = pulp::x86::V4::try_new() {
                     return token.vectorize(At(body, token));
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                if let Some(token) = pulp::x86::V4::try_new() {
+            Self::Avx2 | Self::Avx512 => {
+                if let Some(token) = pulp::x86::V3::try_new() {
                     return token.vectorize(At(body, token));
                 }
             }
@@ -125,6 +125,25 @@ mod x86 {
 
     use super::{LANES, Simd};
 
+    /// Stores past the cache while the values are in registers or just were: a tile that is computed
+    /// first and copied out then reads and writes in turns, not at once (docs/perf/stores.md).
+    #[inline(always)]
+    fn put_past_cache<T: Copy, const L: usize>(to: &mut [T; L], from: &[T; L]) {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+
+        let bytes = std::mem::size_of_val(from);
+        let (dst, src) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
+        if !dst.is_aligned() || !bytes.is_multiple_of(16) {
+            *to = *from;
+            return;
+        }
+        for i in 0..bytes / 16 {
+            // SAFETY: both are `bytes` long and do not overlap (`to` is unique); `dst` is aligned to
+            // 16 as `stream` needs, loads are unaligned. SSE2 is part of x86-64.
+            unsafe { _mm_stream_si128(dst.add(i), _mm_loadu_si128(src.add(i))) };
+        }
+    }
+
     impl Simd for V3 {
         type V = [__m256d; 2];
 
@@ -150,8 +169,25 @@ mod x86 {
             [self.avx._mm256_add_pd(a[0], b[0]), self.avx._mm256_add_pd(a[1], b[1])]
         }
         #[inline(always)]
+        fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+            [self.avx._mm256_sub_pd(a[0], b[0]), self.avx._mm256_sub_pd(a[1], b[1])]
+        }
+        #[inline(always)]
+        fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+            [self.avx._mm256_mul_pd(a[0], b[0]), self.avx._mm256_mul_pd(a[1], b[1])]
+        }
+        #[inline(always)]
+        fn abs(self, a: Self::V) -> Self::V {
+            let sign = self.avx._mm256_set1_pd(-0.0);
+            [self.avx._mm256_andnot_pd(sign, a[0]), self.avx._mm256_andnot_pd(sign, a[1])]
+        }
+        #[inline(always)]
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
+        }
+        #[inline(always)]
+        fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+            put_past_cache(to, from);
         }
     }
 
@@ -175,8 +211,24 @@ mod x86 {
             self.avx512f._mm512_add_pd(a, b)
         }
         #[inline(always)]
+        fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+            self.avx512f._mm512_sub_pd(a, b)
+        }
+        #[inline(always)]
+        fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+            self.avx512f._mm512_mul_pd(a, b)
+        }
+        #[inline(always)]
+        fn abs(self, a: Self::V) -> Self::V {
+            self.avx512f._mm512_abs_pd(a)
+        }
+        #[inline(always)]
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
+        }
+        #[inline(always)]
+        fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+            put_past_cache(to, from);
         }
     }
 }
@@ -210,6 +262,18 @@ mod arm {
             std::array::from_fn(|i| self.neon.vaddq_f64(a[i], b[i]))
         }
         #[inline(always)]
+        fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+            std::array::from_fn(|i| self.neon.vsubq_f64(a[i], b[i]))
+        }
+        #[inline(always)]
+        fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+            std::array::from_fn(|i| self.neon.vmulq_f64(a[i], b[i]))
+        }
+        #[inline(always)]
+        fn abs(self, a: Self::V) -> Self::V {
+            std::array::from_fn(|i| self.neon.vabsq_f64(a[i]))
+        }
+        #[inline(always)]
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
         }
@@ -217,28 +281,33 @@ mod arm {
 }
 
 /// Copies `from` to `to` with stores that do not pull the destination into the cache, where the
-/// target has them; else as `copy_from_slice`. Call [`stream_fence`] once after the last.
-///
-/// docs/perf/stores.md has both sides: slower while the output fits the cache, a little faster
-/// beyond.
+/// target has them; else as `copy_from_slice`. Meanwhile `ahead` is fetched into it. Call
+/// [`stream_fence`] once after the last; docs/perf/stores.md has the figures.
 #[inline]
-pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T]) {
+pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T], ahead: &[u8]) {
     assert_eq!(to.len(), from.len(), "stream: both sides have one length");
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        use std::arch::x86_64::{
+            __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128,
+        };
 
         let bytes = std::mem::size_of_val(from);
         let dst = to.as_mut_ptr().cast::<u8>();
         let src = from.as_ptr().cast::<u8>();
         let head = dst.align_offset(64).min(bytes);
         let lines = (bytes - head) / 64;
+        // What is behind the end of `ahead` is not asked for: it may be another task's.
+        let lines_ahead = ahead.len() / 64;
         // SAFETY: `to` and `from` are `bytes` long (asserted) and do not overlap (`to` is unique);
-        // head + 64 * lines <= bytes. `dst + head` is aligned to 64 as `stream` needs, loads are
+        // head + 64 * lines <= bytes; 64 * lines_ahead <= ahead.len(). `dst + head` is aligned to 64 as `stream` needs, loads are
         // unaligned. SSE2 is part of x86-64.
         unsafe {
             std::ptr::copy_nonoverlapping(src, dst, head);
             for line in 0..lines {
+                if line < lines_ahead {
+                    _mm_prefetch(ahead.as_ptr().add(64 * line).cast(), _MM_HINT_T0);
+                }
                 let at = head + 64 * line;
                 for part in 0..4 {
                     let from = src.add(at + 16 * part).cast::<__m128i>();
@@ -251,7 +320,10 @@ pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T]) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
+    {
+        let _ = ahead;
+        to.copy_from_slice(from);
+    }
 }
 
 /// Makes earlier [`stream`] stores of this thread visible before later ones.

@@ -96,6 +96,5 @@ scalars! {
 }
 reductions! {
     vDSP_sve f32: |sum, _| sum; vDSP_sveD f64: |sum, _| sum;
-    vDSP_meanv f32: |sum, n| sum / n as f32; vDSP_meanvD f64: |sum, n| sum / n as f64;
 }
 dots! { vDSP_dotpr f32; vDSP_dotprD f64; }

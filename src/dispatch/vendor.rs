@@ -29,14 +29,13 @@ pub(crate) trait Vendor: Element {
     fn sum(x: &[Self]) -> Option<Self> {
         None
     }
-    /// The mean, in an order of the vendor's own.
-    fn mean(x: &[Self]) -> Option<Self> {
-        None
-    }
 }
 
-#[cfg(not(any(target_os = "macos", test)))]
-impl Vendor for f32 {}
+macro_rules! none {
+    ($($t:ty),+) => { $(impl Vendor for $t {})+ };
+}
+
+none!(i64, u64);
 
 #[cfg(not(any(target_os = "macos", test)))]
-impl Vendor for f64 {}
+none!(f32, f64);

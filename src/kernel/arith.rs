@@ -1,89 +1,186 @@
 //! Element-by-element arithmetic: one IEEE operation per element, so any split of the work and
 //! any vector width gives the same bits. A NaN comes out as the one canonical NaN, because which
 //! NaN an operation makes differs between CPUs (docs/perf/nan.md).
+//!
+//! Integers are checked: each loop says whether any element overflowed, and the caller looks for
+//! it. For floats that answer is known when compiling, and costs nothing.
 
-use super::Element;
+use super::width::by_width;
+use super::{Element, Real, Simd};
 
-/// An operation on two numbers.
-pub(crate) trait Binary: Copy + Send + Sync {
-    fn apply<T: Element>(self, a: T, b: T) -> T;
+/// An operation on two numbers, or on one that leaves the other alone.
+pub(crate) trait Binary<T>: Copy + Send + Sync {
+    /// Whether it fails for `b` of zero.
+    const DIVIDES: bool = false;
+    /// The result, and whether it overflowed.
+    fn apply(self, a: T, b: T) -> (T, bool);
 }
 
-/// `a + b`
-#[derive(Clone, Copy)]
-pub(crate) struct Add;
-/// `a - b`
-#[derive(Clone, Copy)]
-pub(crate) struct Subtract;
-/// `a * b`
-#[derive(Clone, Copy)]
-pub(crate) struct Multiply;
+/// An operation of this file: what it is called, and what it does.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident($a:pat, $b:pat) => $result:expr;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+
+        impl<T: Element> Binary<T> for $name {
+            #[inline(always)]
+            fn apply(self, $a: T, $b: T) -> (T, bool) {
+                $result
+            }
+        }
+    )+};
+}
+
+operations! {
+    /// `a`
+    Identity(a, _) => (a, false);
+    /// `a + b`
+    Add(a, b) => a.plus(b);
+    /// `a - b`
+    Subtract(a, b) => a.minus(b);
+    /// `a * b`
+    Multiply(a, b) => a.times(b);
+    /// The smaller; NaN if either is, and −0 is smaller than +0.
+    Minimum(a, b) => (if a.is_nan() || a.precedes(b) { a } else { b }, false);
+    /// The larger; NaN if either is, and +0 is larger than −0.
+    Maximum(a, b) => (if a.is_nan() || b.precedes(a) { a } else { b }, false);
+    /// `-a`
+    Negate(a, _) => a.negative();
+    /// `a` without its sign.
+    Abs(a, _) => if a.has_sign() { a.negative() } else { (a, false) };
+    /// `b`: what `a` is divided by, to say why a division failed.
+    Divisor(_, b) => (b, false);
+    /// `a * a`
+    Square(a, _) => a.times(a);
+}
+
 /// `a / b`
 #[derive(Clone, Copy)]
 pub(crate) struct Divide;
 
-impl Binary for Add {
+impl<T: Element> Binary<T> for Divide {
+    const DIVIDES: bool = true;
+
     #[inline(always)]
-    fn apply<T: Element>(self, a: T, b: T) -> T {
-        a + b
-    }
-}
-impl Binary for Subtract {
-    #[inline(always)]
-    fn apply<T: Element>(self, a: T, b: T) -> T {
-        a - b
-    }
-}
-impl Binary for Multiply {
-    #[inline(always)]
-    fn apply<T: Element>(self, a: T, b: T) -> T {
-        a * b
-    }
-}
-impl Binary for Divide {
-    #[inline(always)]
-    fn apply<T: Element>(self, a: T, b: T) -> T {
-        a / b
+    fn apply(self, a: T, b: T) -> (T, bool) {
+        a.over(b)
     }
 }
 
-/// `out[i] = x[i] op y[i]`
+/// The square root, rounded once.
+#[derive(Clone, Copy)]
+pub(crate) struct Sqrt;
+
+impl<T: Real> Binary<T> for Sqrt {
+    #[inline(always)]
+    fn apply(self, a: T, _: T) -> (T, bool) {
+        // The root of a float16 or float32 taken in float64 and rounded is the rounded root.
+        (T::round(a.widen().sqrt()), false)
+    }
+}
+
+/// `a` moved into the bounds; a NaN stays one.
+#[derive(Clone, Copy)]
+pub(crate) struct Clip<T> {
+    pub(crate) lowest: T,
+    pub(crate) highest: T,
+}
+
+impl<T: Element> Binary<T> for Clip<T> {
+    #[inline(always)]
+    fn apply(self, a: T, _: T) -> (T, bool) {
+        // As NumPy does it: first up to the lowest, then down to the highest.
+        let a = if a < self.lowest { self.lowest } else { a };
+        (if a > self.highest { self.highest } else { a }, false)
+    }
+}
+
+/// `out[i] = x[i] op y[i]`; whether any overflowed.
 #[inline(always)]
-pub(crate) fn each<T: Element, O: Binary>(op: O, x: &[T], y: &[T], out: &mut [T]) {
+pub(crate) fn each<T: Element, O: Binary<T>>(op: O, x: &[T], y: &[T], out: &mut [T]) -> bool {
+    let mut any = false;
     for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
-        *o = op.apply(*x, *y).settled();
+        let (result, overflowed) = op.apply(*x, *y);
+        *o = result.settled();
+        any |= overflowed;
     }
+    any
 }
 
-/// `out[i] = x[i] op y`
+/// `out[i] = x[i] op y`; whether any overflowed.
 #[inline(always)]
-pub(crate) fn each_scalar<T: Element, O: Binary>(op: O, x: &[T], y: T, out: &mut [T]) {
+pub(crate) fn each_scalar<T: Element, O: Binary<T>>(op: O, x: &[T], y: T, out: &mut [T]) -> bool {
+    let mut any = false;
     for (o, x) in out.iter_mut().zip(x) {
-        *o = op.apply(*x, y).settled();
+        let (result, overflowed) = op.apply(*x, y);
+        *o = result.settled();
+        any |= overflowed;
     }
+    any
 }
 
-/// Writes each value `width` times: one value per row becomes one per element.
+/// Elements that are computed before they are stored past the cache: few enough to stay in
+/// registers or the newest lines of L1.
+const HELD: usize = 64;
+
+/// [`each`], with stores past the cache.
 #[inline(always)]
-pub(crate) fn repeat_each<T: Element>(y: &[T], width: usize, out: &mut [T]) {
-    match width {
-        2 => repeat_narrow::<T, 2>(y, out),
-        3 => repeat_narrow::<T, 3>(y, out),
-        4 => repeat_narrow::<T, 4>(y, out),
-        5 => repeat_narrow::<T, 5>(y, out),
-        6 => repeat_narrow::<T, 6>(y, out),
-        7 => repeat_narrow::<T, 7>(y, out),
-        8 => repeat_narrow::<T, 8>(y, out),
-        9 => repeat_narrow::<T, 9>(y, out),
-        10 => repeat_narrow::<T, 10>(y, out),
-        11 => repeat_narrow::<T, 11>(y, out),
-        12 => repeat_narrow::<T, 12>(y, out),
-        13 => repeat_narrow::<T, 13>(y, out),
-        14 => repeat_narrow::<T, 14>(y, out),
-        15 => repeat_narrow::<T, 15>(y, out),
-        16 => repeat_narrow::<T, 16>(y, out),
-        _ => out.chunks_exact_mut(width).zip(y).for_each(|(row, y)| row.fill(*y)),
+pub(crate) fn each_past_cache<T: Element, O: Binary<T>, S: Simd>(
+    simd: S,
+    op: O,
+    x: &[T],
+    y: &[T],
+    out: &mut [T],
+) -> bool {
+    let head = until_aligned(out);
+    let (out_head, out) = out.split_at_mut(head);
+    let mut any = each(op, x, y, out_head);
+    let (x, x_rest) = x[head..out.len() + head].as_chunks::<HELD>();
+    let (y, y_rest) = y[head..out.len() + head].as_chunks::<HELD>();
+    let (out, out_rest) = out.as_chunks_mut::<HELD>();
+    for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+        let mut held = [T::default(); HELD];
+        any |= each(op, x, y, &mut held);
+        simd.put_past_cache(out, &held);
     }
+    any | each(op, x_rest, y_rest, out_rest)
+}
+
+/// [`each_scalar`], with stores past the cache.
+#[inline(always)]
+pub(crate) fn each_scalar_past_cache<T: Element, O: Binary<T>, S: Simd>(
+    simd: S,
+    op: O,
+    x: &[T],
+    y: T,
+    out: &mut [T],
+) -> bool {
+    let head = until_aligned(out);
+    let (out_head, out) = out.split_at_mut(head);
+    let mut any = each_scalar(op, x, y, out_head);
+    let (x, x_rest) = x[head..out.len() + head].as_chunks::<HELD>();
+    let (out, out_rest) = out.as_chunks_mut::<HELD>();
+    for (out, x) in out.iter_mut().zip(x) {
+        let mut held = [T::default(); HELD];
+        any |= each_scalar(op, x, y, &mut held);
+        simd.put_past_cache(out, &held);
+    }
+    any | each_scalar(op, x_rest, y, out_rest)
+}
+
+/// Elements before the first that begins a cache line.
+#[inline(always)]
+fn until_aligned<T>(out: &[T]) -> usize {
+    out.as_ptr().align_offset(64).min(out.len())
+}
+
+/// Writes each value `width` times: one value per row becomes one per element. Compiled once, not
+/// into every operation.
+#[inline(never)]
+pub(crate) fn repeat_each<T: Element>(y: &[T], width: usize, out: &mut [T]) {
+    by_width!(width, W => repeat_narrow::<T, W>(y, out),
+        else out.chunks_exact_mut(width).zip(y).for_each(|(row, y)| row.fill(*y)));
 }
 
 #[inline(always)]

@@ -1,71 +1,322 @@
-//! What a kernel needs to know of an element type.
-
-use std::ops::{Add, Div, Mul, Sub};
+//! What a kernel needs to know of the type it computes on.
+//!
+//! Kernels are compiled for four types: float32, float64, and the integers of 64 bits. The
+//! narrower ones (float16, integers of 8 to 32 bits) are widened to these a tile at a time, in L1,
+//! by [`super::convert`]: eleven stored types through every kernel would make a library of many
+//! megabytes. Floats never overflow; integers say when they did, and the caller finds the row.
 
 use super::{LANES, Simd};
 
-/// A stored number: widened to float64 on the way in, rounded once on the way out.
+/// A number that kernels compute on.
 pub(crate) trait Element:
-    Copy
-    + Send
-    + Sync
-    + PartialOrd
-    + std::fmt::Debug
-    + Default
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + 'static
+    Copy + Send + Sync + PartialOrd + std::fmt::Debug + Default + 'static
 {
+    /// Whether narrow rows get loops of their own for each width. Integers do not: each is a loop
+    /// more to build, in every kernel.
+    const HAS_NARROW: bool;
     /// The neutral value of addition. Not `+0.0`, which would turn a sum of negative zeros around.
     const NEUTRAL: Self;
+    /// The neutral values of the maximum and the minimum.
+    const LOWEST: Self;
+    const HIGHEST: Self;
+    /// As float64: exact, but for integers of 64 bits, which are rounded.
     fn widen(self) -> f64;
-    /// Rounds to nearest, ties to even.
-    fn round(x: f64) -> Self;
     /// The value itself, or the canonical NaN in place of any NaN.
     fn settled(self) -> Self;
+    /// Eight elements as float64.
     fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V;
+
+    /// The sum, and whether it overflowed; so the others.
+    fn plus(self, other: Self) -> (Self, bool);
+    fn minus(self, other: Self) -> (Self, bool);
+    fn times(self, other: Self) -> (Self, bool);
+    /// The quotient: for integers towards zero, and "overflowed" for a zero divisor too.
+    fn over(self, other: Self) -> (Self, bool);
+
+    /// The number with the other sign.
+    fn negative(self) -> (Self, bool);
+
+    /// The number without its sign. The least integer stays as it is.
+    fn magnitude(self) -> Self {
+        if self.has_sign() { self.negative().0 } else { self }
+    }
+
+    fn is_nan(self) -> bool;
+    /// Whether `self` comes before `other`; −0 comes before +0, and no NaN before or after
+    /// anything.
+    fn precedes(self, other: Self) -> bool;
+    /// The same in one instruction: of two zeros, or with a NaN, it may say anything.
+    fn below(self, other: Self) -> bool;
+    /// Bits to look for a sign among: nothing for integers.
+    type Bits: Copy + Default + std::ops::BitOr<Output = Self::Bits> + Send + Sync;
+    fn sign_bits(self) -> Self::Bits;
+    /// Whether the sign is set in bits that were joined.
+    fn has_sign_bit(bits: Self::Bits) -> bool;
+    /// Minus zero, where there is one.
+    const NEGATIVE_ZERO: Self;
+    /// A number of the same type, less where this one is greater: its negative, or for integers one
+    /// less than that.
+    fn reversed(self) -> Self;
+    /// Whether the sign bit is set: of a negative number, −0.0 or a NaN.
+    fn has_sign(self) -> bool;
+    /// A signed integer of the same size.
+    type Rank: Copy + Ord + Send + Sync;
+    /// The rank that none is above.
+    const LAST: Self::Rank;
+    /// A rank: less for what comes before by [`precedes`](Self::precedes), or if `reversed` after;
+    /// least of all for a NaN.
+    fn rank(self, reversed: bool) -> Self::Rank;
+    /// A place below 2^31, in the size of a rank.
+    fn place(index: usize) -> Self::Rank;
+    fn index(place: Self::Rank) -> usize;
+
+    /// An exact integer in this type, if it fits. Floats round it.
+    fn from_integer(x: i128) -> Option<Self>;
+    /// The number of that value, if there is one: floats round, integers take whole numbers.
+    fn from_number(x: f64) -> Option<Self>;
 }
 
-impl Element for f64 {
-    const NEUTRAL: Self = -0.0;
-
-    #[inline(always)]
-    fn widen(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn round(x: f64) -> Self {
-        x
-    }
-    #[inline(always)]
-    fn settled(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V {
-        simd.load(x)
-    }
+/// A float: what float64 is rounded to.
+pub(crate) trait Real: Element {
+    /// Rounds to nearest, ties to even.
+    fn round(x: f64) -> Self;
 }
 
-impl Element for f32 {
-    const NEUTRAL: Self = -0.0;
-
-    #[inline(always)]
-    fn widen(self) -> f64 {
-        f64::from(self)
-    }
-    #[inline(always)]
-    fn round(x: f64) -> Self {
-        x as f32
-    }
-    #[inline(always)]
-    fn settled(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
-    #[inline(always)]
-    fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V {
-        simd.widen(x)
-    }
+/// An integer: what exact sums add up.
+pub(crate) trait Integer: Element {
+    /// `high * 2^32 + low`: sums of either half fit an i64 for 2^30 elements.
+    fn split(self) -> (i64, i64);
 }
+
+macro_rules! float {
+    ($t:ty, $bits:ty, $rank:ty, $load:ident) => {
+        impl Element for $t {
+            const HAS_NARROW: bool = true;
+            const NEUTRAL: Self = -0.0;
+            const LOWEST: Self = Self::NEG_INFINITY;
+            const HIGHEST: Self = Self::INFINITY;
+
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline(always)]
+            fn settled(self) -> Self {
+                // By its bits: the compiler takes a comparison of a root with itself away.
+                let is_nan = self.to_bits() << 1 > Self::INFINITY.to_bits() << 1;
+                if is_nan { Self::NAN } else { self }
+            }
+            #[inline(always)]
+            fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V {
+                simd.$load(x)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> (Self, bool) {
+                (self + other, false)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> (Self, bool) {
+                (self - other, false)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> (Self, bool) {
+                (self * other, false)
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> (Self, bool) {
+                (self / other, false)
+            }
+            #[inline(always)]
+            fn negative(self) -> (Self, bool) {
+                (-self, false)
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+            #[inline(always)]
+            fn precedes(self, other: Self) -> bool {
+                (self < other) | (self == other) & self.has_sign() & !other.has_sign()
+            }
+            #[inline(always)]
+            fn below(self, other: Self) -> bool {
+                self < other
+            }
+            type Bits = $bits;
+            #[inline(always)]
+            fn sign_bits(self) -> $bits {
+                self.to_bits()
+            }
+            #[inline(always)]
+            fn has_sign_bit(bits: $bits) -> bool {
+                bits >> (<$bits>::BITS - 1) != 0
+            }
+            const NEGATIVE_ZERO: Self = -0.0;
+            #[inline(always)]
+            fn reversed(self) -> Self {
+                -self
+            }
+            #[inline(always)]
+            fn has_sign(self) -> bool {
+                self.is_sign_negative()
+            }
+            type Rank = $rank;
+            const LAST: $rank = <$rank>::MAX;
+            #[inline(always)]
+            fn place(index: usize) -> $rank {
+                index as $rank
+            }
+            #[inline(always)]
+            fn index(place: $rank) -> usize {
+                place as usize
+            }
+            #[inline(always)]
+            fn rank(self, reversed: bool) -> $rank {
+                let bits = self.to_bits() as $rank;
+                // Below zero, more bits are less.
+                let rank = bits ^ ((bits >> (<$rank>::BITS - 1)) & <$rank>::MAX);
+                let rank = if reversed { !rank } else { rank };
+                if self != self { <$rank>::MIN } else { rank }
+            }
+            #[inline(always)]
+            fn from_integer(x: i128) -> Option<Self> {
+                Some(x as Self)
+            }
+            #[inline(always)]
+            fn from_number(x: f64) -> Option<Self> {
+                Some(x as Self)
+            }
+        }
+
+        impl Real for $t {
+            #[inline(always)]
+            fn round(x: f64) -> Self {
+                x as Self
+            }
+        }
+    };
+}
+
+float!(f32, u32, i32, widen);
+float!(f64, u64, i64, load);
+
+macro_rules! integer {
+    ($($t:ty),+) => {$(
+        impl Element for $t {
+            const HAS_NARROW: bool = false;
+            const NEUTRAL: Self = 0;
+            const LOWEST: Self = Self::MIN;
+            const HIGHEST: Self = Self::MAX;
+
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn settled(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V {
+                let mut wide = [0.0; LANES];
+                for i in 0..LANES {
+                    wide[i] = x[i] as f64;
+                }
+                simd.load(&wide)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> (Self, bool) {
+                self.overflowing_add(other)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> (Self, bool) {
+                self.overflowing_sub(other)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> (Self, bool) {
+                self.overflowing_mul(other)
+            }
+            #[inline(always)]
+            fn over(self, other: Self) -> (Self, bool) {
+                match self.checked_div(other) {
+                    Some(quotient) => (quotient, false),
+                    None => (0, true),
+                }
+            }
+            #[inline(always)]
+            fn negative(self) -> (Self, bool) {
+                (0 as Self).overflowing_sub(self)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                false
+            }
+            #[inline(always)]
+            fn precedes(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn below(self, other: Self) -> bool {
+                self < other
+            }
+            type Bits = u8;
+            #[inline(always)]
+            fn sign_bits(self) -> u8 {
+                0
+            }
+            #[inline(always)]
+            fn has_sign_bit(_: u8) -> bool {
+                false
+            }
+            const NEGATIVE_ZERO: Self = 0;
+            #[inline(always)]
+            fn reversed(self) -> Self {
+                !self
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "unsigned integers have no sign")]
+            fn has_sign(self) -> bool {
+                self < 0
+            }
+            type Rank = i64;
+            const LAST: i64 = i64::MAX;
+            #[inline(always)]
+            fn place(index: usize) -> i64 {
+                index as i64
+            }
+            #[inline(always)]
+            fn index(place: i64) -> usize {
+                place as usize
+            }
+            #[inline(always)]
+            fn rank(self, reversed: bool) -> i64 {
+                let rank = (self as i64) ^ if Self::MIN == 0 { i64::MIN } else { 0 };
+                if reversed { !rank } else { rank }
+            }
+            #[inline(always)]
+            fn from_integer(x: i128) -> Option<Self> {
+                Self::try_from(x).ok()
+            }
+            #[inline(always)]
+            fn from_number(x: f64) -> Option<Self> {
+                // The bounds are powers of two, so they are exact; a cast saturates at them.
+                let fits = x >= Self::MIN as f64 && x < Self::MAX as f64 + 1.0;
+                (fits && x.trunc() == x).then(|| x as Self)
+            }
+        }
+
+        impl Integer for $t {
+            #[inline(always)]
+            fn split(self) -> (i64, i64) {
+                // Shifted in its own type, so that an unsigned high half stays positive.
+                ((self >> 32) as i64, (self as i64) & 0xffff_ffff)
+            }
+        }
+    )+};
+}
+
+integer!(i64, u64);

@@ -18,12 +18,25 @@ pub(crate) trait Simd: Copy {
     fn load(self, x: &[f64; LANES]) -> Self::V;
     fn widen(self, x: &[f32; LANES]) -> Self::V;
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Clears the signs.
+    fn abs(self, a: Self::V) -> Self::V;
     fn store(self, v: Self::V) -> [f64; LANES];
+    /// Writes elements past the cache, if this level can and their place is aligned to 16 bytes.
+    #[inline(always)]
+    fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+        *to = *from;
+    }
 }
 
 /// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
 pub(crate) trait Body {
     type Out;
+    /// Whether it is worth an AVX-512 version of its own beside the AVX2 one. Most are bound by
+    /// memory, and every further version makes the library larger and slower to build.
+    #[allow(dead_code, reason = "only x86-64 has AVX-512")]
+    const WIDEST: bool = false;
     fn run<S: Simd>(self, simd: S) -> Self::Out;
 }
 
@@ -49,6 +62,18 @@ impl Simd for Portable {
     #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    fn abs(self, a: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i].abs())
     }
     #[inline(always)]
     fn store(self, v: Self::V) -> [f64; LANES] {

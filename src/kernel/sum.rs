@@ -8,368 +8,306 @@
 //! * leaves are joined by the binary tree in which node `j` of level `k` covers leaves
 //!   `j·2ᵏ ..`; a node without a right child is its left child.
 //!
-//! [`Sequence`] sums one sequence of contiguous elements, [`Interleaved`] many sequences that lie
-//! row by row. Both may be fed in pieces of any length; both give the same bits for the same
-//! sequence. A task that starts at a leaf whose index is a multiple of 2ᵏ and takes 2ᵏ leaves
-//! computes a whole node, so [`Tree`] joins the results of tasks as it joins leaves.
+//! What is added may be the element or [terms](Terms) made of it. [`Sequence`] sums one sequence
+//! of contiguous elements, `Interleaved` many sequences that lie row by row. Both may be fed in
+//! pieces of any length; both give the same bits for the same sequence. A task that starts at a
+//! leaf whose index is a multiple of 2ᵏ and takes 2ᵏ leaves computes a whole node.
 
+use super::interleaved::Interleaved;
+use super::reducer::{One, Reducer, Tile};
+use super::rows::row_sums;
+use super::terms::Terms;
 use super::{Element, LANES, Simd, fold};
 
 /// Elements of a leaf. Fixed for ever: it defines the order of additions.
 /// 1024 keeps the four streams of [`Sequence::feed`] a page apart (docs/perf/lanes.md).
 pub(crate) const LEAF: usize = 1024;
 
-/// Leaves summed at once: four chains of additions hide the latency of one.
-const TOGETHER: usize = 4;
+/// Leaves, or rows, summed at once: four chains of additions hide the latency of one.
+pub(super) const TOGETHER: usize = 4;
 
-/// Columns that are summed at once: one lane of them is 16 KiB, half an L1; all eight lie in L2.
-pub(crate) const COLUMN_BLOCK: usize = 2048;
+/// A reduction that adds up terms in the order of this file.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums<K, const N: usize>(pub(crate) K);
 
-/// Rows of one lane that are added before its sums are stored again: four rows are as many
-/// streams as every prefetcher follows.
-const ROWS_OF_LANE: usize = 4;
+impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
+    type Node = K::Node;
+    type One = Sequence<K, N>;
+    type Many = Interleaved<K, N>;
+    const GRAIN: usize = LEAF;
+    const NEEDS_VALIDITY: bool = K::SHIFTED;
+    const WIDEST: bool = K::NARROW_COLUMNS;
 
-/// Widths from which rows are taken lane by lane; narrower ones go in the order they lie.
-const WIDE: usize = 32;
-
-/// Joins leaves `width` sums wide, in the order of their index.
-pub(crate) struct Tree {
-    width: usize,
-    leaves: usize,
-    stack: Vec<f64>,
-}
-
-impl Tree {
-    pub(crate) fn new(width: usize) -> Self {
-        Self { width, leaves: 0, stack: Vec::new() }
+    #[inline(always)]
+    fn fill(self) -> T {
+        T::NEUTRAL
     }
-
-    /// Adds the next node of the lowest level.
-    pub(crate) fn push(&mut self, node: &[f64]) {
-        debug_assert_eq!(node.len(), self.width);
-        self.stack.extend_from_slice(node);
-        let mut whole = self.leaves;
-        while whole & 1 == 1 {
-            self.join_top();
-            whole >>= 1;
-        }
-        self.leaves += 1;
+    #[inline(always)]
+    fn empty(self) -> K::Node {
+        self.0.empty()
     }
-
-    /// The sums over everything pushed; −0.0 if nothing was.
-    pub(crate) fn finish(mut self) -> Vec<f64> {
-        if self.leaves == 0 {
-            return vec![-0.0; self.width];
-        }
-        while self.stack.len() > self.width {
-            self.join_top();
-        }
-        self.stack
+    #[inline(always)]
+    fn join(self, left: K::Node, right: K::Node) -> K::Node {
+        self.0.join(left, right)
     }
-
-    fn join_top(&mut self) {
-        let right = self.stack.len() - self.width;
-        let (rest, top) = self.stack.split_at_mut(right);
-        let left = &mut rest[right - self.width..];
-        for (l, r) in left.iter_mut().zip(top) {
-            *l += *r;
-        }
-        self.stack.truncate(right);
+    #[inline(always)]
+    fn one(self, _: usize) -> Sequence<K, N> {
+        Sequence::new(self.0)
+    }
+    #[inline(always)]
+    fn many(self, width: usize, _: usize, len: usize) -> Interleaved<K, N> {
+        Interleaved::new(self.0, width, len)
+    }
+    #[inline(always)]
+    fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [K::Node]) {
+        row_sums(self.0, simd, tile, width, out);
     }
 }
 
-/// The running sum of one sequence.
-pub(crate) struct Sequence {
-    lanes: [f64; LANES],
+/// The running sums of one sequence.
+pub(crate) struct Sequence<K: Terms<N>, const N: usize> {
+    terms: K,
+    lanes: [[f64; LANES]; N],
+    /// The first valid element of the open leaf, and how many are valid.
+    shift: f64,
+    valid: usize,
     /// Elements in the open leaf.
     filled: usize,
     leaves: usize,
     /// One entry per set bit of `leaves`: the deepest tree has 64 levels.
-    stack: [f64; 64],
+    stack: [K::Node; 64],
     depth: usize,
 }
 
-impl Sequence {
+impl<K: Terms<N>, const N: usize> Sequence<K, N> {
     #[inline(always)]
-    pub(crate) fn new() -> Self {
-        Self { lanes: [-0.0; LANES], filled: 0, leaves: 0, stack: [0.0; 64], depth: 0 }
+    pub(crate) fn new(terms: K) -> Self {
+        Self {
+            terms,
+            lanes: [[-0.0; LANES]; N],
+            shift: 0.0,
+            valid: 0,
+            filled: 0,
+            leaves: 0,
+            stack: [terms.empty(); 64],
+            depth: 0,
+        }
+    }
+
+    /// Takes elements of the open leaf, all of one leaf.
+    #[inline(always)]
+    fn feed_leaf<T: Element, S: Simd>(&mut self, simd: S, x: &[T]) {
+        if K::SHIFTED && self.valid == 0 {
+            self.shift = x[0].widen();
+        }
+        self.lanes = add_to_lanes(self.terms, simd, self.lanes, self.filled, x, self.shift);
+        self.valid += x.len();
+        self.advance(x.len());
+    }
+
+    /// The same where some are null: they hold the shift, whose terms are zero.
+    #[inline(always)]
+    fn feed_masked<T: Element, S: Simd>(&mut self, simd: S, x: &[T], valid: &[bool]) {
+        let mut held = [0.0; LEAF];
+        let held = &mut held[..x.len()];
+        for ((held, x), valid) in held.iter_mut().zip(x).zip(valid) {
+            if *valid {
+                if self.valid == 0 {
+                    self.shift = x.widen();
+                }
+                self.valid += 1;
+                *held = x.widen();
+            }
+        }
+        for (held, valid) in held.iter_mut().zip(valid) {
+            *held = if *valid { *held } else { self.shift };
+        }
+        self.lanes = add_to_lanes(self.terms, simd, self.lanes, self.filled, held, self.shift);
+        self.advance(x.len());
     }
 
     #[inline(always)]
-    pub(crate) fn feed<T: Element, S: Simd>(&mut self, simd: S, mut x: &[T]) {
+    fn advance(&mut self, elements: usize) {
+        self.filled += elements;
+        if self.filled == LEAF {
+            self.close();
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self) {
+        let sums = folded(self.lanes);
+        let node = self.terms.node(sums, self.shift, self.valid as f64);
+        self.lanes = [[-0.0; LANES]; N];
+        (self.filled, self.valid, self.shift) = (0, 0, 0.0);
+        self.push(node);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, mut node: K::Node) {
+        let mut whole = self.leaves;
+        while whole & 1 == 1 {
+            self.depth -= 1;
+            node = self.terms.join(self.stack[self.depth], node);
+            whole >>= 1;
+        }
+        self.stack[self.depth] = node;
+        self.depth += 1;
+        self.leaves += 1;
+    }
+}
+
+impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N> {
+    #[inline(always)]
+    fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>) {
+        let Tile { mut x, mut valid } = tile;
         while !x.is_empty() {
-            if self.filled == 0 && x.len() >= TOGETHER * LEAF {
+            if N == 1 && !K::SHIFTED && self.filled == 0 && x.len() >= TOGETHER * LEAF {
                 let (group, rest) = x.split_at(TOGETHER * LEAF);
-                for sum in leaves_together(simd, group) {
-                    self.push(sum);
+                for node in leaves_together(self.terms, simd, group) {
+                    self.push(node);
                 }
                 x = rest;
                 continue;
             }
             let take = (LEAF - self.filled).min(x.len());
             let (now, rest) = x.split_at(take);
-            self.lanes = add_to_lanes(simd, self.lanes, self.filled, now);
-            self.filled += take;
-            if self.filled == LEAF {
-                self.close();
+            match valid {
+                Some(all) if K::SHIFTED => {
+                    self.feed_masked(simd, now, &all[..take]);
+                    valid = Some(&all[take..]);
+                }
+                _ => self.feed_leaf(simd, now),
             }
             x = rest;
         }
     }
 
-    /// The sum of everything fed; −0.0 if nothing was.
+    /// The node of everything fed.
     #[inline(always)]
-    pub(crate) fn finish(mut self) -> f64 {
+    fn finish(mut self) -> K::Node {
         if self.filled > 0 {
             self.close();
         }
-        let Some(mut depth) = self.depth.checked_sub(1) else { return -0.0 };
-        let mut sum = self.stack[depth];
+        let Some(mut depth) = self.depth.checked_sub(1) else { return self.terms.empty() };
+        let mut node = self.stack[depth];
         while depth > 0 {
             depth -= 1;
-            sum += self.stack[depth];
+            // The right child was always pushed last: the tree is the same as if it were whole.
+            node = self.terms.join(self.stack[depth], node);
         }
-        sum
-    }
-
-    #[inline(always)]
-    fn close(&mut self) {
-        let sum = fold(self.lanes);
-        self.lanes = [-0.0; LANES];
-        self.filled = 0;
-        self.push(sum);
-    }
-
-    #[inline(always)]
-    fn push(&mut self, mut sum: f64) {
-        let mut whole = self.leaves;
-        while whole & 1 == 1 {
-            self.depth -= 1;
-            sum += self.stack[self.depth];
-            whole >>= 1;
-        }
-        self.stack[self.depth] = sum;
-        self.depth += 1;
-        self.leaves += 1;
+        node
     }
 }
 
-/// The sums of four whole leaves that lie one behind the other.
+/// The nodes of four whole leaves that lie one behind the other.
 #[inline(always)]
-fn leaves_together<T: Element, S: Simd>(simd: S, x: &[T]) -> [f64; TOGETHER] {
+fn leaves_together<T: Element, K: Terms<N>, S: Simd, const N: usize>(
+    terms: K,
+    simd: S,
+    x: &[T],
+) -> [K::Node; TOGETHER] {
     let (a, x) = x.split_at(LEAF);
     let (b, x) = x.split_at(LEAF);
     let (c, d) = x.split_at(LEAF);
-    let mut acc = [simd.splat(-0.0); TOGETHER];
-    for (((a, b), c), d) in eights(a).iter().zip(eights(b)).zip(eights(c)).zip(eights(d)) {
-        acc[0] = simd.add(acc[0], T::load(simd, a));
-        acc[1] = simd.add(acc[1], T::load(simd, b));
-        acc[2] = simd.add(acc[2], T::load(simd, c));
-        acc[3] = simd.add(acc[3], T::load(simd, d));
-    }
+    let acc = add_four(terms, simd, [a, b, c, d]);
+    let node = |acc: [S::V; N]| terms.node(folded(stored(simd, acc)), 0.0, LEAF as f64);
     let [a, b, c, d] = acc;
-    [fold(simd.store(a)), fold(simd.store(b)), fold(simd.store(c)), fold(simd.store(d))]
+    [node(a), node(b), node(c), node(d)]
+}
+
+/// Sums of four runs of one length, each in eight lanes; what is left over at their ends is not
+/// added.
+#[inline(always)]
+pub(super) fn add_four<T: Element, K: Terms<N>, S: Simd, const N: usize>(
+    terms: K,
+    simd: S,
+    [a, b, c, d]: [&[T]; TOGETHER],
+) -> [[S::V; N]; TOGETHER] {
+    let zero = simd.splat(0.0);
+    let mut acc = [[simd.splat(-0.0); N]; TOGETHER];
+    for (((a, b), c), d) in eights(a).iter().zip(eights(b)).zip(eights(c)).zip(eights(d)) {
+        acc[0] = plus(simd, acc[0], terms.eight(simd, T::load(simd, a), zero));
+        acc[1] = plus(simd, acc[1], terms.eight(simd, T::load(simd, b), zero));
+        acc[2] = plus(simd, acc[2], terms.eight(simd, T::load(simd, c), zero));
+        acc[3] = plus(simd, acc[3], terms.eight(simd, T::load(simd, d), zero));
+    }
+    acc
+}
+
+#[inline(always)]
+pub(super) fn plus<S: Simd, const N: usize>(simd: S, a: [S::V; N], b: [S::V; N]) -> [S::V; N] {
+    let mut sum = a;
+    for n in 0..N {
+        sum[n] = simd.add(a[n], b[n]);
+    }
+    sum
+}
+
+#[inline(always)]
+pub(super) fn stored<S: Simd, const N: usize>(simd: S, acc: [S::V; N]) -> [[f64; LANES]; N] {
+    let mut lanes = [[0.0; LANES]; N];
+    for n in 0..N {
+        lanes[n] = simd.store(acc[n]);
+    }
+    lanes
+}
+
+#[inline(always)]
+pub(super) fn folded<const N: usize>(lanes: [[f64; LANES]; N]) -> [f64; N] {
+    let mut sums = [0.0; N];
+    for n in 0..N {
+        sums[n] = fold(lanes[n]);
+    }
+    sums
 }
 
 /// Adds `x`, whose first element is number `at` of its leaf, to the lanes.
 #[inline(always)]
-pub(crate) fn add_to_lanes<T: Element, S: Simd>(
+pub(super) fn add_to_lanes<T: Element, K: Terms<N>, S: Simd, const N: usize>(
+    terms: K,
     simd: S,
-    mut lanes: [f64; LANES],
+    mut lanes: [[f64; LANES]; N],
     at: usize,
     x: &[T],
-) -> [f64; LANES] {
+    shift: f64,
+) -> [[f64; LANES]; N] {
     let first = at % LANES;
     let head = if first == 0 { 0 } else { (LANES - first).min(x.len()) };
     let (head, x) = x.split_at(head);
-    for (lane, v) in lanes[first..].iter_mut().zip(head) {
-        *lane += v.widen();
+    for (i, v) in head.iter().enumerate() {
+        let one = terms.one(v.widen(), shift);
+        for n in 0..N {
+            lanes[n][first + i] += one[n];
+        }
     }
     let (body, tail) = x.as_chunks::<LANES>();
-    let mut acc = simd.load(&lanes);
+    let mut acc = [simd.splat(0.0); N];
+    for n in 0..N {
+        acc[n] = simd.load(&lanes[n]);
+    }
+    let by = simd.splat(shift);
     for eight in body {
-        acc = simd.add(acc, T::load(simd, eight));
+        acc = plus(simd, acc, terms.eight(simd, T::load(simd, eight), by));
     }
     if !tail.is_empty() {
-        acc = simd.add(acc, T::load(simd, &padded(tail)));
+        let eight = simd.load(&padded(tail, if K::SHIFTED { shift } else { -0.0 }));
+        acc = plus(simd, acc, terms.eight(simd, eight, by));
     }
-    simd.store(acc)
+    stored(simd, acc)
 }
 
-/// Fewer than eight elements, followed by neutral ones.
+/// Fewer than eight elements as float64, followed by `fill`.
 #[inline(always)]
-pub(crate) fn padded<T: Element>(tail: &[T]) -> [T; LANES] {
-    let mut eight = [T::NEUTRAL; LANES];
-    eight[..tail.len()].copy_from_slice(tail);
+pub(super) fn padded<T: Element>(tail: &[T], fill: f64) -> [f64; LANES] {
+    let mut eight = [fill; LANES];
+    for (wide, x) in eight.iter_mut().zip(tail) {
+        *wide = x.widen();
+    }
     eight
 }
 
 #[inline(always)]
-pub(crate) fn eights<T>(x: &[T]) -> &[[T; LANES]] {
+pub(super) fn eights<T>(x: &[T]) -> &[[T; LANES]] {
     x.as_chunks::<LANES>().0
-}
-
-/// The running sums of `width` sequences that lie row by row: row `r` holds element `r` of each.
-pub(crate) struct Interleaved {
-    width: usize,
-    /// Lane `l` of sequence `c` is `lanes[l * width + c]`: eight rows are one contiguous run.
-    lanes: Vec<f64>,
-    filled: usize,
-    tree: Tree,
-}
-
-impl Interleaved {
-    pub(crate) fn new(width: usize) -> Self {
-        Self { width, lanes: vec![-0.0; LANES * width], filled: 0, tree: Tree::new(width) }
-    }
-
-    /// Takes the next rows: `x` holds their first columns, each `stride` elements after the last.
-    #[inline(always)]
-    pub(crate) fn feed<T: Element, S: Simd>(&mut self, simd: S, x: &[T], stride: usize) {
-        let width = self.width;
-        if width == 0 {
-            return;
-        }
-        let mut x = x;
-        while !x.is_empty() {
-            let room = LEAF - self.filled;
-            let rows = (x.len() + stride - width) / stride;
-            let block = LANES * ROWS_OF_LANE;
-            if width >= WIDE && self.filled.is_multiple_of(LANES) && rows.min(room) >= block {
-                add_lane_by_lane(simd, &mut self.lanes, x, width, stride);
-                self.advance(block);
-                x = x.get(block * stride..).unwrap_or(&[]);
-            } else if stride == width
-                && self.filled.is_multiple_of(LANES)
-                && rows.min(room) >= LANES
-            {
-                let take = rows.min(room) / LANES * LANES;
-                let (now, rest) = x.split_at(take * width);
-                add_whole_lanes(simd, &mut self.lanes, now, width);
-                self.advance(take);
-                x = rest;
-            } else {
-                let lane = self.filled % LANES * width;
-                add_into(simd, &mut self.lanes[lane..lane + width], &x[..width]);
-                self.advance(1);
-                x = x.get(stride..).unwrap_or(&[]);
-            }
-        }
-    }
-
-    /// The sums of everything fed; −0.0 where nothing was.
-    pub(crate) fn finish(mut self) -> Vec<f64> {
-        if self.filled > 0 {
-            self.close();
-        }
-        self.tree.finish()
-    }
-
-    #[inline(always)]
-    fn advance(&mut self, rows: usize) {
-        self.filled += rows;
-        if self.filled == LEAF {
-            self.close();
-        }
-    }
-
-    fn close(&mut self) {
-        let width = self.width;
-        let mut half = LANES / 2;
-        while half > 0 {
-            let (low, high) = self.lanes.split_at_mut(half * width);
-            for (l, h) in low.iter_mut().zip(high.iter()) {
-                *l += *h;
-            }
-            half /= 2;
-        }
-        self.tree.push(&self.lanes[..width]);
-        self.lanes.fill(-0.0);
-        self.filled = 0;
-    }
-}
-
-/// Adds `x` to as many accumulators, element by element.
-#[inline(always)]
-fn add_into<T: Element, S: Simd>(simd: S, acc: &mut [f64], x: &[T]) {
-    let (acc8, acc_tail) = acc.as_chunks_mut::<LANES>();
-    let (x8, x_tail) = x.as_chunks::<LANES>();
-    for (a, x) in acc8.iter_mut().zip(x8) {
-        *a = simd.store(simd.add(simd.load(a), T::load(simd, x)));
-    }
-    for (a, x) in acc_tail.iter_mut().zip(x_tail) {
-        *a += x.widen();
-    }
-}
-
-/// Adds the next 32 rows, all rows of a lane before the next lane. In the order they lie, each
-/// row would load and store the sums of its lane; and a block of columns narrow enough to keep
-/// all lanes in L1 reads pieces too short to be prefetched (docs/perf/lanes.md).
-#[inline(always)]
-fn add_lane_by_lane<T: Element, S: Simd>(
-    simd: S,
-    lanes: &mut [f64],
-    x: &[T],
-    width: usize,
-    stride: usize,
-) {
-    for (lane, acc) in lanes.chunks_exact_mut(width).enumerate() {
-        let row = |i: usize| {
-            let at = (lane + i * LANES) * stride;
-            &x[at..at + width]
-        };
-        let (a, b, c, d) = (row(0), row(1), row(2), row(3));
-        let (sums, sums_tail) = acc.as_chunks_mut::<LANES>();
-        let rows = eights(a).iter().zip(eights(b)).zip(eights(c)).zip(eights(d));
-        for (sum, (((a, b), c), d)) in sums.iter_mut().zip(rows) {
-            let mut v = simd.load(sum);
-            v = simd.add(v, T::load(simd, a));
-            v = simd.add(v, T::load(simd, b));
-            v = simd.add(v, T::load(simd, c));
-            v = simd.add(v, T::load(simd, d));
-            *sum = simd.store(v);
-        }
-        for (i, sum) in sums_tail.iter_mut().enumerate() {
-            let at = width / LANES * LANES + i;
-            for row in [a, b, c, d] {
-                *sum += row[at].widen();
-            }
-        }
-    }
-}
-
-/// Adds whole groups of eight contiguous rows. Narrow rows keep their lanes in registers: through
-/// memory each group would wait for the stores of the last.
-#[inline(always)]
-fn add_whole_lanes<T: Element, S: Simd>(simd: S, lanes: &mut [f64], x: &[T], width: usize) {
-    match width {
-        1 => in_registers::<T, S, 1>(simd, lanes, x),
-        2 => in_registers::<T, S, 2>(simd, lanes, x),
-        3 => in_registers::<T, S, 3>(simd, lanes, x),
-        4 => in_registers::<T, S, 4>(simd, lanes, x),
-        5 => in_registers::<T, S, 5>(simd, lanes, x),
-        6 => in_registers::<T, S, 6>(simd, lanes, x),
-        7 => in_registers::<T, S, 7>(simd, lanes, x),
-        8 => in_registers::<T, S, 8>(simd, lanes, x),
-        _ => {
-            for group in x.chunks_exact(LANES * width) {
-                add_into(simd, lanes, group);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn in_registers<T: Element, S: Simd, const W: usize>(simd: S, lanes: &mut [f64], x: &[T]) {
-    let (acc_out, _) = lanes.as_chunks_mut::<LANES>();
-    let mut acc: [S::V; W] = std::array::from_fn(|w| simd.load(&acc_out[w]));
-    let (groups, _) = eights(x).as_chunks::<W>();
-    for group in groups {
-        for w in 0..W {
-            acc[w] = simd.add(acc[w], T::load(simd, &group[w]));
-        }
-    }
-    for (out, v) in acc_out.iter_mut().zip(acc) {
-        *out = simd.store(v);
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
 use super::{Chunk, Column, Form, Matrix, Values, list, some_nulls, tensor};
 use crate::error::{Error, Result};
@@ -142,6 +142,56 @@ impl Matrix {
         by_columns(columns, rows, None, Form::Struct(fields.collect()))
     }
 
+    /// A matrix of fixed-size lists over a buffer that holds `rows * width` elements row by row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if 32 bits cannot say how wide it is.
+    pub(crate) fn of_lists(
+        function: &'static str,
+        element: DataType,
+        rows: usize,
+        width: usize,
+        values: Buffer,
+        nulls: Option<NullBuffer>,
+        row_nulls: Option<NullBuffer>,
+    ) -> Result<Self> {
+        let limit = "a fixed-size list";
+        let size =
+            i32::try_from(width).map_err(|_| Error::TooLarge { function, rows, width, limit })?;
+        let field = Arc::new(Field::new_list_field(element.clone(), true));
+        let values = Values::Rows(Column { values, nulls: some_nulls(nulls.as_ref()) });
+        let chunk = chunk(rows, values, some_nulls(row_nulls.as_ref()));
+        Self::one_chunk(element, width, Form::Lists(vec![(field, size)]), chunk)
+            .map_err(|error| error.in_function(function))
+    }
+
+    /// The same matrix, said to have elements of another type: for results that keep its form.
+    pub(crate) fn retyped(&self, element: &DataType) -> Self {
+        if self.element == *element {
+            return self.clone();
+        }
+        let field = |field: &FieldRef| {
+            let to = with_leaf(field.data_type(), element);
+            Arc::new(field.as_ref().clone().with_data_type(to))
+        };
+        let form = match &self.form {
+            Form::Flat => Form::Flat,
+            Form::Lists(levels) => {
+                Form::Lists(levels.iter().map(|(inner, size)| (field(inner), *size)).collect())
+            }
+            Form::List(inner) => Form::List(field(inner)),
+            Form::LargeList(inner) => Form::LargeList(field(inner)),
+            Form::Struct(fields) => Form::Struct(fields.iter().map(field).collect()),
+            Form::Batch(schema) => {
+                let fields: Fields = schema.fields().iter().map(field).collect();
+                Form::Batch(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+            }
+        };
+        let own = self.field.as_ref().map(field);
+        Self { element: element.clone(), form, field: own, ..self.clone() }
+    }
+
     pub(super) fn one_chunk(
         element: DataType,
         width: usize,
@@ -212,6 +262,21 @@ impl TryFrom<&RecordBatch> for Matrix {
 
     fn try_from(batch: &RecordBatch) -> Result<Self> {
         by_columns(batch.columns(), batch.num_rows(), None, Form::Batch(batch.schema()))
+    }
+}
+
+/// A type of numbers, lists or structs of them, with another type of numbers.
+fn with_leaf(of: &DataType, element: &DataType) -> DataType {
+    let inner = |field: &FieldRef| {
+        let to = with_leaf(field.data_type(), element);
+        Arc::new(field.as_ref().clone().with_data_type(to))
+    };
+    match of {
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(field), *size),
+        DataType::List(field) => DataType::List(inner(field)),
+        DataType::LargeList(field) => DataType::LargeList(inner(field)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        _ => element.clone(),
     }
 }
 

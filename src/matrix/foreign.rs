@@ -52,9 +52,11 @@ mod runs {
     use std::ptr::NonNull;
     use std::sync::Arc;
 
-    use arrow_buffer::Buffer;
+    use arrow_buffer::{Buffer, MutableBuffer};
+    use arrow_schema::DataType;
 
-    use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values};
+    use crate::error::Result;
+    use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values, unaccepted};
 
     impl Matrix {
         /// Says that values were copied on the way in, and why.
@@ -86,10 +88,44 @@ mod runs {
             }
         }
 
-        /// A copy of all numbers in one run, as they lie, with `fill` in the place of nulls. The
-        /// element type must be `T`'s.
-        pub(crate) fn filled<T: Number>(&self, fill: T) -> Vec<T> {
-            let view = self.view::<T>();
+        /// A copy of all numbers in one run, as they lie: NaN for a null float, 0 for a null
+        /// integer.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Type`](crate::Error::Type) for what is no type of numbers.
+        pub(crate) fn filled(&self) -> Result<Buffer> {
+            match &self.element {
+                DataType::Float16 | DataType::Float32 => self.filled_with(f32::NAN),
+                DataType::Float64 => self.filled_with(f64::NAN),
+                DataType::UInt64 => self.filled_with(0_u64),
+                _ => self.filled_with(0_i64),
+            }
+        }
+
+        /// Which elements are null, as they lie, a byte for each.
+        pub(crate) fn null_mask(&self) -> Result<Buffer> {
+            let view = self.view::<f64>("as_matrix")?;
+            let parts = &view.parts;
+            let mask: Vec<u8> = if self.is_by_columns() {
+                (0..self.width)
+                    .flat_map(|column| parts.iter().map(move |part| (part, column)))
+                    .flat_map(|(part, c)| (0..part.rows).map(move |row| !part.is_valid(row, c)))
+                    .map(u8::from)
+                    .collect()
+            } else {
+                let rows = parts.iter().flat_map(|part| (0..part.rows).map(move |row| (part, row)));
+                rows.flat_map(|(part, row)| (0..self.width).map(move |c| !part.is_valid(row, c)))
+                    .map(u8::from)
+                    .collect()
+            };
+            Ok(Buffer::from_vec(mask))
+        }
+
+        /// [`filled`](Self::filled), read as `T` and written as it is stored.
+        fn filled_with<T: Number>(&self, fill: T) -> Result<Buffer> {
+            let view = self.view::<T>("as_matrix")?;
+            let writer = T::writer(&self.element).ok_or_else(|| unaccepted(&self.element))?;
             let mut scratch = Scratch::new();
             let mut out = Vec::with_capacity(self.rows * self.width);
             if self.is_by_columns() {
@@ -103,7 +139,12 @@ mod runs {
                     out.extend_from_slice(part.flat(range, fill, &mut scratch));
                 }
             }
-            out
+            if writer.is_same {
+                return Ok(Buffer::from_vec(out));
+            }
+            let mut bytes = MutableBuffer::from_len_zeroed(out.len() * writer.size);
+            writer.write(&out, &mut bytes);
+            Ok(bytes.into())
         }
     }
 

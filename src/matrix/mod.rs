@@ -15,34 +15,22 @@ mod foreign;
 mod list;
 mod nulls;
 mod rebuild;
+mod storage;
 mod tensor;
 mod view;
 
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 
 pub(crate) use bits::Bits;
-#[cfg(feature = "python")]
 pub(crate) use build::unaccepted;
 pub(crate) use count::{Counts, count};
+pub(crate) use nulls::null_at;
+pub(crate) use rebuild::array_of;
+pub(crate) use storage::{Number, Reader, Writer, held};
 pub(crate) use view::{Part, Scratch, Store, TILE, View, fill_unset, steps};
 
-use crate::dispatch::vendor::Vendor;
-use crate::kernel::Element;
-
-/// A Rust number with the Arrow type that stores it.
-pub(crate) trait Number: Element + Vendor + ArrowNativeType {
-    type Arrow: ArrowPrimitiveType<Native = Self>;
-}
-
-impl Number for f32 {
-    type Arrow = Float32Type;
-}
-
-impl Number for f64 {
-    type Arrow = Float64Type;
-}
+use crate::error::Result;
 
 /// Numbers in `rows` rows of `width`, over shared Arrow buffers.
 ///
@@ -189,17 +177,24 @@ impl Matrix {
         Self { chunks, copied: None, ..self.clone() }
     }
 
-    /// All elements row by row, if they lie so in one chunk. What is under a null is any value.
+    /// All elements row by row, if they lie so, as `T`, in one chunk. What is under a null is any
+    /// value.
     pub(crate) fn dense_values<T: Number>(&self) -> Option<&[T]> {
         match self.chunks.as_slice() {
-            [Chunk { values: Values::Rows(column), .. }] => Some(column.values.typed_data()),
+            [Chunk { values: Values::Rows(column), .. }] if T::reader(&self.element)?.is_same => {
+                Some(column.values.typed_data())
+            }
             _ => None,
         }
     }
 
-    /// The typed view. The element type must be `T`'s.
-    pub(crate) fn view<T: Number>(&self) -> View<'_, T> {
-        View::new(self)
+    /// The matrix as elements of `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`](crate::Error::Type) if they are not read as `T`.
+    pub(crate) fn view<T: Number>(&self, function: &'static str) -> Result<View<'_, T>> {
+        View::new(self).ok_or_else(|| unaccepted(&self.element).in_function(function))
     }
 }
 

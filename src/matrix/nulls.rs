@@ -44,6 +44,17 @@ impl Matrix {
         })
     }
 
+    /// Which of `rows` are null or have a null element; `None` if none is.
+    pub(crate) fn incomplete_rows(&self, rows: Range<usize>) -> Option<NullBuffer> {
+        let own = self.row_nulls(rows.clone());
+        let elements = self.element_nulls(rows.clone()).map(|elements| {
+            let (width, bits) = (self.width, Bits::new(&elements));
+            let is_whole = |row: usize| bits.all(row * width..(row + 1) * width);
+            NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), is_whole))
+        });
+        NullBuffer::union(own.as_ref(), elements.as_ref()).filter(|nulls| nulls.null_count() > 0)
+    }
+
     /// Joins what `nulls` gives for each chunk, `per_row` bits a row.
     fn collect(
         &self,
@@ -75,6 +86,15 @@ impl Matrix {
         let joined = whole.or_else(|| builder.map(|mut b| NullBuffer::new(b.finish())));
         joined.filter(|nulls| nulls.null_count() > 0)
     }
+}
+
+/// Of `len` values, those at `places` null; `None` if there are no places.
+pub(crate) fn null_at(len: usize, places: Vec<usize>) -> Option<NullBuffer> {
+    (!places.is_empty()).then(|| {
+        let mut valid = vec![true; len];
+        places.into_iter().for_each(|place| valid[place] = false);
+        NullBuffer::from(valid)
+    })
 }
 
 fn columns(chunk: &Chunk) -> &[Column] {

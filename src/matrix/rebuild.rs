@@ -10,7 +10,8 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
-use super::{Chunk, Column, Form, Matrix, Values};
+use super::{Chunk, Column, Form, Matrix, Number, Values, unaccepted};
+use crate::buffer::Output;
 use crate::error::{Error, Result};
 
 const TO_ARRAYS: &str = "to_arrays";
@@ -162,6 +163,32 @@ pub(super) fn primitive(
     let nulls = NullBuffer::union(nulls, more);
     let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).nulls(nulls);
     Ok(make_array(data.build().map_err(arrow)?))
+}
+
+/// An array of the type `to` from results that were made as `O`; zero where they are null.
+pub(crate) fn array_of<O: Number>(
+    function: &'static str,
+    mut values: Output<O>,
+    nulls: Option<NullBuffer>,
+    to: &DataType,
+) -> Result<ArrayRef> {
+    if let Some(nulls) = &nulls {
+        for (value, valid) in values.iter_mut().zip(nulls) {
+            if !valid {
+                *value = O::default();
+            }
+        }
+    }
+    let len = values.len();
+    let writer = O::writer(to).ok_or_else(|| unaccepted(to).in_function(function))?;
+    let buffer = if writer.is_same {
+        values.into_buffer()
+    } else {
+        let mut bytes = Output::<u8>::new(function, len * writer.size)?;
+        writer.write(&values, &mut bytes);
+        bytes.into_buffer()
+    };
+    primitive(to, buffer, len, nulls.as_ref(), None)
 }
 
 fn columns_of(values: &Values) -> &[Column] {

@@ -1,12 +1,14 @@
-//! Typed slices of a matrix, and tiles of it.
+//! A matrix in the type that kernels compute on, and tiles of it.
 //!
 //! A tile is a dense piece in which every null holds a value the caller chose. Where the matrix
-//! lies row by row and has no null in the piece, the tile is the matrix itself; else it is copied
-//! to a scratch that stays in L1. Kernels see tiles only, so they know neither layout nor nulls.
+//! lies row by row, is stored in that very type and has no null in the piece, the tile is the
+//! matrix itself; else it is copied to a scratch that stays in L1. Kernels see tiles only, so they
+//! know neither layout nor nulls nor stored type.
 
 use std::ops::Range;
 
-use super::{Bits, Column, Matrix, Number, Values};
+use super::{Bits, Column, Matrix, Number, Reader, Values};
+use crate::kernel::Tile;
 
 /// Elements of a tile that has to be copied: 4096 float64 are a 32 KiB L1.
 pub(crate) const TILE: usize = 4096;
@@ -14,15 +16,15 @@ pub(crate) const TILE: usize = 4096;
 /// Room for one tile.
 pub(crate) type Scratch<T> = Vec<T>;
 
-/// A matrix as typed slices.
-pub(crate) struct View<'a, T> {
+/// A matrix as slices of what is stored, to be read as `T`.
+pub(crate) struct View<'a, T: 'static> {
     pub(crate) rows: usize,
     pub(crate) width: usize,
     pub(crate) parts: Vec<Part<'a, T>>,
 }
 
 /// The rows of one chunk.
-pub(crate) struct Part<'a, T> {
+pub(crate) struct Part<'a, T: 'static> {
     /// Number of its first row in the matrix.
     pub(crate) first: usize,
     pub(crate) rows: usize,
@@ -32,22 +34,77 @@ pub(crate) struct Part<'a, T> {
 }
 
 /// How its elements lie.
-pub(crate) enum Store<'a, T> {
+pub(crate) enum Store<'a, T: 'static> {
     Rows(Slice<'a, T>),
     Columns(Vec<Slice<'a, T>>),
 }
 
 /// Elements, and which of them are null.
 #[derive(Clone, Copy)]
-pub(crate) struct Slice<'a, T> {
-    pub(crate) values: &'a [T],
+pub(crate) struct Slice<'a, T: 'static> {
+    bytes: &'a [u8],
+    reader: Reader<T>,
     pub(crate) nulls: Option<Bits<'a>>,
 }
 
+impl<'a, T: Number> Slice<'a, T> {
+    /// The elements themselves, if they are stored as `T`.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> Option<&'a [T]> {
+        self.reader.is_same.then(|| pulp::bytemuck::cast_slice(self.bytes))
+    }
+
+    /// Writes the elements `range` to `out`.
+    pub(crate) fn read(&self, range: Range<usize>, out: &mut [T]) {
+        match self.values() {
+            Some(values) => out.copy_from_slice(&values[range]),
+            None => {
+                let size = self.reader.size;
+                self.reader.read(&self.bytes[range.start * size..range.end * size], out);
+            }
+        }
+    }
+
+    fn get(&self, i: usize) -> T {
+        let mut one = [T::default()];
+        self.read(i..i + 1, &mut one);
+        one[0]
+    }
+
+    /// The bytes in which the elements from `first` on lie, `elements` of them if there are so many.
+    pub(crate) fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
+        let (start, len) = (first * self.reader.size, elements * self.reader.size);
+        let rest = self.bytes.get(start..).unwrap_or(&[]);
+        &rest[..len.min(rest.len())]
+    }
+
+    /// The elements `range`, nulls and all: themselves, or a copy at the end of `scratch`.
+    #[inline(always)]
+    pub(crate) fn raw<'s>(&'s self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s [T] {
+        match self.values() {
+            Some(values) => &values[range],
+            None => {
+                scratch.clear();
+                self.append(range, scratch)
+            }
+        }
+    }
+
+    fn append<'s>(&self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s mut [T] {
+        let start = scratch.len();
+        scratch.resize(start + range.len(), T::default());
+        self.read(range, &mut scratch[start..]);
+        &mut scratch[start..]
+    }
+}
+
 impl<'a, T: Number> View<'a, T> {
-    pub(super) fn new(matrix: &'a Matrix) -> Self {
+    /// The view of a matrix; `None` if its elements are not read as `T`.
+    pub(super) fn new(matrix: &'a Matrix) -> Option<Self> {
+        let reader = T::reader(&matrix.element)?;
         let slice = |column: &'a Column| Slice {
-            values: column.values.typed_data::<T>(),
+            bytes: column.values.as_slice(),
+            reader,
             nulls: column.nulls.as_ref().map(Bits::new),
         };
         let mut first = 0;
@@ -65,7 +122,7 @@ impl<'a, T: Number> View<'a, T> {
                 part
             })
             .collect();
-        Self { rows: matrix.rows, width: matrix.width, parts }
+        Some(Self { rows: matrix.rows, width: matrix.width, parts })
     }
 
     /// The parts that hold some of `rows`, each with the rows it holds, numbered inside it.
@@ -111,14 +168,61 @@ pub(crate) fn steps(range: Range<usize>, step: usize) -> impl Iterator<Item = Ra
 }
 
 impl<'a, T: Number> Part<'a, T> {
-    /// Whether the part lies row by row and has no null: tiles of it are never copied.
+    /// Whether the part lies row by row, as `T`, and has no null: tiles of it are never copied.
     pub(crate) fn is_dense(&self) -> bool {
-        matches!(&self.store, Store::Rows(slice) if slice.nulls.is_none())
+        matches!(&self.store, Store::Rows(slice) if slice.nulls.is_none() && slice.reader.is_same)
             && self.row_nulls.is_none()
     }
 
     pub(crate) fn row_is_valid(&self, row: usize) -> bool {
         self.row_nulls.is_none_or(|nulls| nulls.get(row))
+    }
+
+    /// Whether an element and its row are valid.
+    pub(crate) fn is_valid(&self, row: usize, column: usize) -> bool {
+        self.row_is_valid(row)
+            && match &self.store {
+                Store::Rows(slice) => {
+                    slice.nulls.is_none_or(|nulls| nulls.get(row * self.width + column))
+                }
+                Store::Columns(columns) => columns[column].nulls.is_none_or(|nulls| nulls.get(row)),
+            }
+    }
+
+    /// Whether no element of `rows` and `columns` is null.
+    fn no_null(&self, rows: Range<usize>, columns: Range<usize>) -> bool {
+        let width = self.width;
+        self.row_nulls.is_none_or(|nulls| nulls.all(rows.clone()))
+            && match &self.store {
+                Store::Rows(slice) => slice.nulls.is_none_or(|nulls| {
+                    if columns.len() == width {
+                        return nulls.all(rows.start * width..rows.end * width);
+                    }
+                    let row = |r: usize| r * width + columns.start..r * width + columns.end;
+                    rows.clone().all(|r| nulls.all(row(r)))
+                }),
+                Store::Columns(all) => all[columns]
+                    .iter()
+                    .all(|column| column.nulls.is_none_or(|nulls| nulls.all(rows.clone()))),
+            }
+    }
+
+    /// Says in `valid` which elements of the block `rows × columns` are valid, row by row; `None`
+    /// if all are.
+    pub(crate) fn validity<'s>(
+        &self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        valid: &'s mut Vec<bool>,
+    ) -> Option<&'s [bool]> {
+        if self.no_null(rows.clone(), columns.clone()) {
+            return None;
+        }
+        valid.clear();
+        for row in rows {
+            valid.extend(columns.clone().map(|column| self.is_valid(row, column)));
+        }
+        Some(valid)
     }
 
     /// The elements `range`, counted row by row, with `fill` in the place of nulls.
@@ -131,15 +235,14 @@ impl<'a, T: Number> Part<'a, T> {
         let width = self.width;
         match &self.store {
             Store::Rows(slice) => {
-                let whole = &slice.values[range.clone()];
                 let rows = range.start / width..range.end.div_ceil(width);
                 let no_null = slice.nulls.is_none_or(|nulls| nulls.all(range.clone()))
                     && self.row_nulls.is_none_or(|nulls| nulls.all(rows.clone()));
                 if no_null {
-                    return whole;
+                    return slice.raw(range, scratch);
                 }
                 scratch.clear();
-                scratch.extend_from_slice(whole);
+                slice.append(range.clone(), scratch);
                 if let Some(nulls) = slice.nulls {
                     fill_unset(nulls, range.clone(), scratch, fill);
                 }
@@ -160,13 +263,48 @@ impl<'a, T: Number> Part<'a, T> {
                     for row in first..end {
                         let valid = column.nulls.is_none_or(|nulls| nulls.get(row));
                         if valid && self.row_is_valid(row) {
-                            scratch[row * width + c - range.start] = column.values[row];
+                            scratch[row * width + c - range.start] = column.get(row);
                         }
                     }
                 }
             }
         }
         scratch
+    }
+
+    /// The elements of whole rows, with zero in the place of nulls.
+    pub(crate) fn flat_rows<'s>(
+        &'s self,
+        rows: Range<usize>,
+        scratch: &'s mut Scratch<T>,
+    ) -> &'s [T] {
+        if self.width == 0 {
+            return &[];
+        }
+        self.flat(rows.start * self.width..rows.end * self.width, T::default(), scratch)
+    }
+
+    /// [`flat`](Self::flat) with its validity, if it is asked for and something is null. Then
+    /// `range` must be at most a row, or whole rows.
+    #[inline(always)]
+    pub(crate) fn flat_tile<'s>(
+        &'s self,
+        range: Range<usize>,
+        fill: T,
+        with_validity: bool,
+        (scratch, valid): (&'s mut Scratch<T>, &'s mut Vec<bool>),
+    ) -> Tile<'s, T> {
+        if !with_validity || self.is_dense() {
+            return Tile { x: self.flat(range, fill, scratch), valid: None };
+        }
+        let width = self.width;
+        let all_valid = self.no_null(range.start / width..range.end.div_ceil(width), 0..width);
+        let valid = (!all_valid).then(|| {
+            valid.clear();
+            valid.extend(range.clone().map(|i| self.is_valid(i / width, i % width)));
+            &**valid
+        });
+        Tile { x: self.flat(range, fill, scratch), valid }
     }
 
     /// The block `rows × columns`, row by row, with `fill` in the place of nulls, and how far
@@ -186,17 +324,17 @@ impl<'a, T: Number> Part<'a, T> {
             Store::Rows(slice) => {
                 let from = rows.start * width + columns.start;
                 let to = (rows.end - 1) * width + columns.end;
-                let no_null = slice.nulls.is_none_or(|nulls| nulls.all(from..to))
-                    && self.row_nulls.is_none_or(|nulls| nulls.all(rows.clone()));
-                if no_null {
-                    return (&slice.values[from..to], width);
+                if let Some(values) = slice.values()
+                    && self.no_null(rows.clone(), columns.clone())
+                {
+                    return (&values[from..to], width);
                 }
                 scratch.clear();
                 for row in rows {
                     let at = row * width + columns.start..row * width + columns.end;
                     let start = scratch.len();
                     if self.row_is_valid(row) {
-                        scratch.extend_from_slice(&slice.values[at.clone()]);
+                        slice.append(at.clone(), scratch);
                         if let Some(nulls) = slice.nulls {
                             fill_unset(nulls, at, &mut scratch[start..], fill);
                         }
@@ -212,13 +350,34 @@ impl<'a, T: Number> Part<'a, T> {
                     for (r, row) in rows.clone().enumerate() {
                         let valid = column.nulls.is_none_or(|nulls| nulls.get(row));
                         if valid && self.row_is_valid(row) {
-                            scratch[r * columns.len() + c] = column.values[row];
+                            scratch[r * columns.len() + c] = column.get(row);
                         }
                     }
                 }
             }
         }
         (scratch, columns.len())
+    }
+
+    /// [`block`](Self::block) with its validity, if it is asked for and something is null; the
+    /// validity has the stride of the block.
+    #[inline(always)]
+    pub(crate) fn block_tile<'s>(
+        &'s self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        fill: T,
+        with_validity: bool,
+        (scratch, valid): (&'s mut Scratch<T>, &'s mut Vec<bool>),
+    ) -> (Tile<'s, T>, usize) {
+        // A block with a null is copied, so it is as far apart as it is wide.
+        let valid = if with_validity && !self.is_dense() {
+            self.validity(rows.clone(), columns.clone(), valid)
+        } else {
+            None
+        };
+        let (x, stride) = self.block(rows, columns, fill, scratch);
+        (Tile { x, valid }, stride)
     }
 
     /// The elements of one column in `rows`, with `fill` in the place of nulls.
@@ -231,14 +390,13 @@ impl<'a, T: Number> Part<'a, T> {
     ) -> &'s [T] {
         match &self.store {
             Store::Columns(columns) => {
-                let slice = columns[column];
-                let whole = &slice.values[rows.clone()];
+                let slice = &columns[column];
                 let nulls = [slice.nulls, self.row_nulls];
                 if nulls.iter().flatten().all(|nulls| nulls.all(rows.clone())) {
-                    return whole;
+                    return slice.raw(rows, scratch);
                 }
                 scratch.clear();
-                scratch.extend_from_slice(whole);
+                slice.append(rows.clone(), scratch);
                 for nulls in nulls.iter().flatten() {
                     fill_unset(*nulls, rows.clone(), scratch, fill);
                 }
@@ -248,11 +406,29 @@ impl<'a, T: Number> Part<'a, T> {
                 scratch.extend(rows.map(|row| {
                     let at = row * self.width + column;
                     let valid = slice.nulls.is_none_or(|nulls| nulls.get(at));
-                    if valid && self.row_is_valid(row) { slice.values[at] } else { fill }
+                    if valid && self.row_is_valid(row) { slice.get(at) } else { fill }
                 }));
             }
         }
         scratch
+    }
+
+    /// [`column`](Self::column) with its validity, if it is asked for and something is null.
+    #[inline(always)]
+    pub(crate) fn column_tile<'s>(
+        &'s self,
+        column: usize,
+        rows: Range<usize>,
+        fill: T,
+        with_validity: bool,
+        (scratch, valid): (&'s mut Scratch<T>, &'s mut Vec<bool>),
+    ) -> Tile<'s, T> {
+        let valid = if with_validity {
+            self.validity(rows.clone(), column..column + 1, valid)
+        } else {
+            None
+        };
+        Tile { x: self.column(column, rows, fill, scratch), valid }
     }
 }
 

@@ -9,8 +9,8 @@ use super::import::Imported;
 use super::matrix::PyMatrix;
 use super::numpy::{self, Seen};
 use super::origin::{NumPy, Origin, PyArrow};
+use crate::compute::Value;
 use crate::compute::registry::{Argument, ArgumentKind};
-use crate::compute::{OptionKind, OptionValue, Value};
 use crate::error::Error;
 use crate::matrix::Matrix;
 
@@ -27,15 +27,19 @@ pub(super) fn take<'py>(
     object: &Bound<'py, PyAny>,
     width: Option<usize>,
 ) -> PyResult<Taken<'py>> {
-    let is_matrix = argument.kind == ArgumentKind::Matrix;
-    if !is_matrix && let Some(number) = number(function, argument, object)? {
-        return Ok(Taken { value: Value::Number(number), origin: Origin::Other });
+    let may_be_number = match argument.kind {
+        ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
+        ArgumentKind::Matrix | ArgumentKind::Vectors | ArgumentKind::Queries => false,
+    };
+    if may_be_number && let Some(value) = number(function, argument.name, object)? {
+        return Ok(Taken { value, origin: Origin::Other });
     }
     let (seen, origin) = view(function, argument, object, width)?;
     let value = match seen {
         Seen::Matrix(matrix) => Value::Matrix(matrix),
         Seen::Number => {
-            Value::Number(object.call_method0(intern!(object.py(), "item"))?.extract()?)
+            let item = object.call_method0(intern!(object.py(), "item"))?;
+            plain(function, argument.name, &item)?
         }
     };
     Ok(Taken { value, origin })
@@ -47,7 +51,7 @@ pub(super) fn take_matrix<'py>(
     object: &Bound<'py, PyAny>,
     width: Option<usize>,
 ) -> PyResult<(Matrix, Origin<'py>)> {
-    let x = Argument { name: "x", kind: ArgumentKind::Matrix, doc: "" };
+    let x = Argument { name: "x", kind: ArgumentKind::Matrix, doc: "", optional: false };
     match view(function, &x, object, width)? {
         (Seen::Matrix(matrix), origin) => Ok((matrix, origin)),
         (Seen::Number, _) => {
@@ -71,8 +75,12 @@ fn view<'py>(
         return Ok((Seen::Matrix(matrix), Origin::Other));
     }
     let origin = Origin::of(object)?;
-    if let Origin::NumPy = origin {
-        return Ok((numpy::seen(function, object, width)?, origin));
+    if let Origin::NumPy | Origin::Masked = origin {
+        let mask = match origin {
+            Origin::Masked => Some(numpy::Mask::of(function, object)?),
+            _ => None,
+        };
+        return Ok((numpy::seen(function, object, mask.as_ref(), width)?, origin));
     }
     let is_table = match &origin {
         Origin::Other => None,
@@ -88,11 +96,14 @@ fn view<'py>(
         return Ok((Seen::Matrix(matrix), origin));
     }
     if has_buffer(object) {
-        return Ok((numpy::seen(function, object, width)?, origin));
+        return Ok((numpy::seen(function, object, None, width)?, origin));
     }
     let what = match argument.kind {
         ArgumentKind::Number => "a number",
-        ArgumentKind::Matrix | ArgumentKind::Row => ARRAYS,
+        ArgumentKind::Matrix
+        | ArgumentKind::Row
+        | ArgumentKind::Vectors
+        | ArgumentKind::Queries => ARRAYS,
         ArgumentKind::Operand => {
             "a number, or a NumPy array or an object with __arrow_c_array__ \
              or __arrow_c_stream__ (pyarrow, polars, arro3, ...)"
@@ -109,100 +120,66 @@ fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The number that an object is, if it is one: int, float, or a scalar of NumPy or pyarrow.
-fn number(
+pub(super) fn number(
     function: &'static str,
-    argument: &Argument,
+    name: &'static str,
     object: &Bound<'_, PyAny>,
-) -> PyResult<Option<f64>> {
+) -> PyResult<Option<Value>> {
     let py = object.py();
     if let Ok(float) = object.cast::<PyFloat>() {
-        return Ok(Some(float.value()));
+        return Ok(Some(Value::Number(float.value())));
     }
     let refused = |got: &Bound<'_, PyAny>| -> PyErr {
         let got = got.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string());
-        let (argument, expected) = (argument.name, "a number or an array");
-        Error::Argument { function, argument, expected, got }.into()
+        let expected = "a number or an array";
+        Error::Argument { function, argument: name, expected, got }.into()
     };
     if let Ok(int) = object.cast::<PyInt>() {
         if int.is_instance_of::<PyBool>() {
             return Err(refused(object));
         }
-        return int.extract().map(Some).map_err(|_| {
-            let name = argument.name;
+        // What is past 128 bits fits no integer column, but may fit a float one.
+        let value = int.extract().map(Value::Integer);
+        let value = value.or_else(|_| int.extract().map(Value::Number));
+        return value.map(Some).map_err(|_| {
             Kind::Overflow.error(format!("{function}: {name} is too large for a float64"))
         });
     }
     if let Some(numpy) = NumPy::loaded(py)
         && object.is_instance(numpy.generic.bind(py))?
     {
-        let plain = object.call_method0(intern!(py, "item"))?;
-        if plain.is_instance(numpy.generic.bind(py))? {
+        let item = object.call_method0(intern!(py, "item"))?;
+        if item.is_instance(numpy.generic.bind(py))? {
             return Err(refused(object));
         }
-        return plain_number(function, argument, &plain).map(Some);
+        return plain(function, name, &item).map(Some);
     }
     if let Some(pyarrow) = PyArrow::loaded(py)
         && object.is_instance(pyarrow.scalar.bind(py))?
     {
-        let plain = object.call_method0(intern!(py, "as_py"))?;
-        if plain.is_none() {
-            return Err(Error::NullScalar { function, what: argument.name }.into());
+        let item = object.call_method0(intern!(py, "as_py"))?;
+        if item.is_none() {
+            return Err(Error::NullScalar { function, what: name }.into());
         }
-        return plain_number(function, argument, &plain).map(Some);
+        // Older pyarrow gives NumPy's own for float16.
+        let is_half = NumPy::loaded(py)
+            .is_some_and(|numpy| item.is_instance(numpy.generic.bind(py)).unwrap_or(false));
+        let item = if is_half { item.call_method0(intern!(py, "item"))? } else { item };
+        return plain(function, name, &item).map(Some);
     }
     Ok(None)
 }
 
-fn plain_number(
-    function: &'static str,
-    argument: &Argument,
-    plain: &Bound<'_, PyAny>,
-) -> PyResult<f64> {
-    let is_plain = plain.is_instance_of::<PyFloat>() || plain.is_instance_of::<PyInt>();
-    match number(function, argument, plain) {
+/// The number that a Python int or float is; anything else is refused.
+fn plain(function: &'static str, name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let is_plain = object.is_instance_of::<PyFloat>() || object.is_instance_of::<PyInt>();
+    match number(function, name, object) {
         Ok(Some(number)) if is_plain => Ok(number),
         Err(error) if is_plain => Err(error),
         _ => {
-            let got = plain.get_type().name()?.to_string();
-            let (argument, expected) = (argument.name, "a number");
-            Err(Error::Argument { function, argument, expected, got }.into())
-        }
-    }
-}
-
-/// The value of an option.
-pub(super) fn option(
-    function: &'static str,
-    name: &'static str,
-    kind: OptionKind,
-    object: &Bound<'_, PyAny>,
-) -> PyResult<OptionValue> {
-    let whole = || {
-        let is_bool = object.is_instance_of::<PyBool>();
-        (!is_bool).then(|| object.extract::<i64>().ok()).flatten().map(OptionValue::Count)
-    };
-    let value = match kind {
-        OptionKind::Axis if object.is_none() => Some(OptionValue::None),
-        OptionKind::Axis | OptionKind::Count(_) => whole(),
-        OptionKind::Flag(_) => object.extract::<bool>().ok().map(OptionValue::Flag),
-    };
-    value.ok_or_else(|| {
-        let got = object.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string());
-        let wrong = Error::OptionValue { function, option: name, expected: kind.expected(), got };
-        Kind::Type.error(wrong.to_string())
-    })
-}
-
-/// The `width` to reshape to, or none.
-pub(super) fn width(function: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    if object.is_none() {
-        return Ok(None);
-    }
-    match option(function, "width", OptionKind::Count(0), object)? {
-        OptionValue::Count(n) if n >= 0 => Ok(usize::try_from(n).ok()),
-        other => {
-            let (expected, got) = ("a whole number from 0 on", other.to_string());
-            Err(Error::OptionValue { function, option: "width", expected, got }.into())
+            let got = object.get_type().name()?.to_string();
+            let expected = "a number";
+            Err(Error::Argument { function, argument: name, expected, got }.into())
         }
     }
 }

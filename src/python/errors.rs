@@ -19,6 +19,7 @@ pub(super) enum Kind {
     Type,
     Value,
     Overflow,
+    ZeroDivision,
     Memory,
 }
 
@@ -30,19 +31,27 @@ impl Kind {
             | Error::Arguments { .. }
             | Error::Argument { .. }
             | Error::NoSuchOption { .. } => Self::Type,
-            Error::TooLarge { .. } => Self::Overflow,
+            Error::TooLarge { .. } | Error::Overflow { .. } => Self::Overflow,
+            Error::DivisionByZero { .. } => Self::ZeroDivision,
+            // As Python's own int(): infinity and what is too large overflow; NaN and fractions
+            // are of a size that would fit, so it is the value that is wrong.
+            Error::Number { number, .. } => match number.parse::<f64>() {
+                Ok(n) if n.is_infinite() || n.fract() == 0.0 => Self::Overflow,
+                _ => Self::Value,
+            },
             Error::OutOfMemory { .. } => Self::Memory,
             _ => Self::Value,
         }
     }
 
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 5] = [const { PyOnceLock::new() }; 5];
+        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
         let name = match self {
             Self::Base => "RaptorsError",
             Self::Type => "RaptorsTypeError",
             Self::Value => "RaptorsValueError",
             Self::Overflow => "RaptorsOverflowError",
+            Self::ZeroDivision => "RaptorsZeroDivisionError",
             Self::Memory => "RaptorsMemoryError",
         };
         CLASSES[self as usize].import(py, "raptors_arrow.errors", name)

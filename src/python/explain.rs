@@ -119,11 +119,10 @@ pub(super) fn explain<'py>(
         let explained = function
             .explain(&call.values, &call.options)
             .map_err(|error| error.in_function(function.name))?;
-        let matrices = call.values.iter().filter_map(Value::as_matrix);
-        let copies: Vec<String> = matrices
-            .zip(function.arguments)
-            .filter_map(|(matrix, argument)| {
-                Some(format!("{}: {}", argument.name, matrix.copied()?))
+        let given = call.values.iter().zip(function.arguments);
+        let copies: Vec<String> = given
+            .filter_map(|(value, argument)| {
+                Some(format!("{}: {}", argument.name, value.as_matrix()?.copied()?))
             })
             .collect();
         let plan = explained.plan;

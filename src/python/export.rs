@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::FFI_ArrowArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyFloat, PyTuple};
+use pyo3::types::{PyCapsule, PyFloat, PyString, PyTuple};
 use pyo3_arrow::error::PyArrowError;
 use pyo3_arrow::ffi::{
     ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule,
@@ -17,71 +20,110 @@ use pyo3_arrow::ffi::{
 
 use super::errors::Kind;
 use super::matrix::PyMatrix;
-use super::numpy;
 use super::origin::{Origin, Polars, PyArrow};
+use super::{numpy, results};
 use crate::compute::Value;
 use crate::matrix::Matrix;
 
-/// Gives a result back. `rows` are those of each chunk of the first argument.
+/// What a result was made from.
+pub(super) struct Source<'a, 'py> {
+    pub(super) function: &'static str,
+    /// Whose object the first argument was.
+    pub(super) origin: Origin<'py>,
+    /// The view that was taken of it.
+    pub(super) x: Option<&'a Matrix>,
+    /// Whether a 1-D result has one value for each of its rows.
+    pub(super) is_per_row: bool,
+}
+
+/// Gives a result back.
 pub(super) fn give<'py>(
     py: Python<'py>,
-    origin: &Origin<'py>,
-    rows: &[usize],
-    name: &str,
+    source: &Source<'_, 'py>,
     result: Value,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let Source { function, origin, x, is_per_row } = source;
     match result {
         Value::Number(number) => Ok(PyFloat::new(py, number).into_any()),
+        Value::Integer(number) => Ok(number.into_pyobject(py)?.into_any()),
         Value::Scalar(one) => scalar(py, &one),
-        Value::Matrix(matrix) => match origin {
-            Origin::NumPy => numpy::returned(py, matrix),
-            Origin::PyArrowArray(x) => match pyarrow_matrix(py, x, &matrix)? {
-                Some(array) => Ok(array),
-                None => as_origin(py, origin, matrix),
-            },
-            _ => as_origin(py, origin, matrix),
+        Value::Matrix(matrix) => match (origin, x) {
+            (Origin::NumPy, _) => numpy::returned(py, matrix, false),
+            (Origin::Masked, _) => numpy::returned(py, matrix, true),
+            (Origin::PyArrowArray(object), Some(x)) => {
+                match pyarrow_matrix(py, object, x, &matrix)? {
+                    Some(array) => Ok(array),
+                    None => as_origin(py, origin, function, matrix),
+                }
+            }
+            _ => as_origin(py, origin, function, matrix),
         },
         Value::Vector(array) => match origin {
-            Origin::NumPy => numpy::returned(py, Matrix::reshape(&array, 1)?),
-            _ => vector(py, origin, rows, name, array),
+            Origin::NumPy => numpy::returned(py, Matrix::reshape(&array, 1)?, false),
+            Origin::Masked => numpy::returned(py, Matrix::reshape(&array, 1)?, true),
+            _ => {
+                let rows = x.filter(|_| *is_per_row).map(|x| x.chunk_rows().collect::<Vec<_>>());
+                vector(py, origin, rows.as_deref(), function, array)
+            }
         },
+        Value::Named(values) => {
+            let results = values.into_iter().map(|(name, value)| {
+                // Their rows are not those of x: neither its name nor its chunks are theirs.
+                let origin = match origin {
+                    Origin::PolarsSeries(_) | Origin::PolarsFrame => {
+                        Origin::PolarsSeries(PyString::new(py, name).into_any())
+                    }
+                    Origin::NumPy | Origin::Masked | Origin::Other => origin.clone(),
+                    _ => Origin::PyArrowArray(py.None().into_bound(py)),
+                };
+                give(py, &Source { function, origin, x: None, is_per_row: false }, value)
+            });
+            results::named(py, function, results.collect::<PyResult<_>>()?)
+        }
     }
 }
 
 /// One number, or None for a null.
 fn scalar<'py>(py: Python<'py>, one: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    macro_rules! number {
+        ($($variant:ident $primitive:ty),+) => {
+            match one.data_type() {
+                DataType::Float16 => {
+                    let number = one.as_primitive::<Float16Type>().value(0).to_f64();
+                    Ok(PyFloat::new(py, number).into_any())
+                }
+                $(DataType::$variant => {
+                    Ok(one.as_primitive::<$primitive>().value(0).into_pyobject(py)?.into_any())
+                })+
+                other => Err(Kind::Base.error(format!("no Python number for a result of {other}"))),
+            }
+        };
+    }
     if one.len() != 1 || one.is_null(0) {
         return Ok(py.None().into_bound(py));
     }
-    match one.data_type() {
-        DataType::Float32 => {
-            Ok(PyFloat::new(py, one.as_primitive::<Float32Type>().value(0).into()).into_any())
-        }
-        DataType::Float64 => {
-            Ok(PyFloat::new(py, one.as_primitive::<Float64Type>().value(0)).into_any())
-        }
-        DataType::Int64 => {
-            Ok(one.as_primitive::<Int64Type>().value(0).into_pyobject(py)?.into_any())
-        }
-        DataType::UInt64 => {
-            Ok(one.as_primitive::<UInt64Type>().value(0).into_pyobject(py)?.into_any())
-        }
-        other => Err(Kind::Base.error(format!("no Python number for a result of {other}"))),
-    }
+    number!(
+        Float32 Float32Type, Float64 Float64Type, Int8 Int8Type, Int16 Int16Type, Int32 Int32Type,
+        Int64 Int64Type, UInt8 UInt8Type, UInt16 UInt16Type, UInt32 UInt32Type, UInt64 UInt64Type
+    )
 }
 
 /// A 1-D result. One value per row of a chunked object has its chunks.
 fn vector<'py>(
     py: Python<'py>,
     origin: &Origin<'py>,
-    rows: &[usize],
-    name: &str,
+    rows: Option<&[usize]>,
+    function: &'static str,
     array: ArrayRef,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let per_row = array.len() == rows.iter().sum::<usize>();
-    let field = |name: &str| Arc::new(Field::new(name, array.data_type().clone(), true));
-    match origin {
-        Origin::PyArrowChunked | Origin::PyArrowTable if per_row => {
+    let name = match origin {
+        Origin::PolarsSeries(name) => name.to_string(),
+        Origin::PolarsFrame => function.to_owned(),
+        _ => String::new(),
+    };
+    let field = Arc::new(Field::new(name, array.data_type().clone(), true));
+    match (origin, rows) {
+        (Origin::PyArrowChunked | Origin::PyArrowTable, Some(rows)) => {
             let mut first = 0;
             let chunks: Vec<ArrayRef> = rows
                 .iter()
@@ -90,31 +132,24 @@ fn vector<'py>(
                     array.slice(first - rows, *rows)
                 })
                 .collect();
-            let matrix = Matrix::from_field(&field(""), &chunks)?;
-            as_origin(py, &Origin::PyArrowChunked, matrix)
+            let matrix = Matrix::from_field(&field, &chunks)?;
+            as_origin(py, &Origin::PyArrowChunked, function, matrix)
         }
-        Origin::PolarsSeries(own) => {
-            let matrix = Matrix::from_field(&field(&own.to_string()), &[array])?;
-            as_origin(py, origin, matrix)
+        (Origin::PolarsSeries(_) | Origin::PolarsFrame | Origin::Other, _) => {
+            as_origin(py, origin, function, Matrix::from_field(&field, &[array])?)
         }
-        Origin::PolarsFrame => {
-            let matrix = Matrix::from_field(&field(name), &[array])?;
-            as_origin(py, &Origin::PolarsSeries(py.None().into_bound(py)), matrix)
-        }
-        Origin::Other => {
-            Ok(Bound::new(py, PyMatrix::new(Matrix::from_field(&field(""), &[array])?))?.into_any())
-        }
-        _ => pyarrow_vector(py, array),
+        _ => pyarrow_vector(py, function, array),
     }
 }
 
 /// A 1-D result as a pyarrow array.
-fn pyarrow_vector<'py>(py: Python<'py>, array: ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    let data_type = PyArrow::loaded(py).and_then(|pyarrow| match array.data_type() {
-        DataType::Float32 => Some(pyarrow.float32.bind(py)),
-        DataType::Float64 => Some(pyarrow.float64.bind(py)),
-        _ => None,
-    });
+fn pyarrow_vector<'py>(
+    py: Python<'py>,
+    function: &'static str,
+    array: ArrayRef,
+) -> PyResult<Bound<'py, PyAny>> {
+    let pyarrow = PyArrow::loaded(py);
+    let data_type = pyarrow.and_then(|pyarrow| pyarrow.number_type(py, array.data_type()));
     if let Some(data_type) = data_type
         && let Some(imported) = pyarrow_array(py, &array, data_type)?
     {
@@ -122,61 +157,77 @@ fn pyarrow_vector<'py>(py: Python<'py>, array: ArrayRef) -> PyResult<Bound<'py, 
     }
     let field = Arc::new(Field::new("", array.data_type().clone(), true));
     let matrix = Matrix::from_field(&field, &[array])?;
-    as_origin(py, &Origin::PyArrowArray(py.None().into_bound(py)), matrix)
+    as_origin(py, &Origin::PyArrowArray(py.None().into_bound(py)), function, matrix)
 }
 
-/// A result as a pyarrow array of the very type of `x`, if it has it.
+/// A result as a pyarrow array of the very type of the object that `x` was seen in, if it has it.
 fn pyarrow_matrix<'py>(
     py: Python<'py>,
-    x: &Bound<'py, PyAny>,
+    object: &Bound<'py, PyAny>,
+    x: &Matrix,
     matrix: &Matrix,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if matrix.field() != x.field() {
+        return Ok(None);
+    }
     let (Some(array), Some(field)) = (matrix.to_array().transpose()?, matrix.field()) else {
         return Ok(None);
     };
     if array.data_type() != field.data_type() {
         return Ok(None);
     }
-    pyarrow_array(py, &array, &x.getattr(intern!(py, "type"))?)
+    pyarrow_array(py, &array, &object.getattr(intern!(py, "type"))?)
 }
 
-/// An array handed to pyarrow with a type that it has already: half the cost of capsules, whose
-/// schema is written, read and thrown away. `None` where this pyarrow has no such way in.
+/// An array handed to pyarrow with a type that it has already; `None` where this pyarrow has no
+/// such way in.
 fn pyarrow_array<'py>(
     py: Python<'py>,
     array: &dyn Array,
     data_type: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(pyarrow) = PyArrow::loaded(py) else { return Ok(None) };
-    let Some(import) = pyarrow.array.bind(py).getattr_opt(intern!(py, "_import_from_c"))? else {
-        return Ok(None);
-    };
+    let import = PyArrow::loaded(py).and_then(|pyarrow| pyarrow.import_from_c.as_ref());
+    let Some(import) = import else { return Ok(None) };
     // pyarrow moves the array out of it; what it leaves is released here.
     let mut exported = FFI_ArrowArray::new(&array.to_data());
-    import.call1((&raw mut exported as usize, data_type)).map(Some)
+    import.bind(py).call1((&raw mut exported as usize, data_type)).map(Some)
 }
 
-/// A matrix as an object of its origin's library, which takes it by its capsules.
+/// A matrix as an object of its origin's library, which takes it by its capsules. What is not by
+/// columns is one column, and no table.
 fn as_origin<'py>(
     py: Python<'py>,
     origin: &Origin<'py>,
+    function: &'static str,
     matrix: Matrix,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let is_table = matrix.is_by_columns();
+    let has_name = matrix.field().is_some();
     let exported = Bound::new(py, PyMatrix::new(matrix))?;
     let pyarrow = || PyArrow::loaded(py);
     let polars = || Polars::loaded(py);
     let make = match origin {
-        Origin::PyArrowArray(_) => pyarrow().map(|pyarrow| &pyarrow.to_array),
         Origin::PyArrowChunked => pyarrow().map(|pyarrow| &pyarrow.to_chunked_array),
-        Origin::PyArrowBatch => pyarrow().map(|pyarrow| &pyarrow.to_record_batch),
-        Origin::PyArrowTable => pyarrow().map(|pyarrow| &pyarrow.to_table),
-        Origin::PolarsSeries(_) => polars().map(|polars| polars.series.as_any()),
-        Origin::PolarsFrame => polars().map(|polars| polars.frame.as_any()),
-        Origin::NumPy | Origin::Other => None,
+        Origin::PyArrowBatch if is_table => pyarrow().map(|pyarrow| &pyarrow.to_record_batch),
+        Origin::PyArrowTable if is_table => pyarrow().map(|pyarrow| &pyarrow.to_table),
+        Origin::PyArrowArray(_) | Origin::PyArrowBatch | Origin::PyArrowTable => {
+            pyarrow().map(|pyarrow| &pyarrow.to_array)
+        }
+        Origin::PolarsFrame if is_table => polars().map(|polars| polars.frame.as_any()),
+        Origin::PolarsSeries(_) | Origin::PolarsFrame => {
+            polars().map(|polars| polars.series.as_any())
+        }
+        Origin::NumPy | Origin::Masked | Origin::Other => None,
     };
-    match make {
-        Some(make) => make.bind(py).call1((exported,)),
-        None => Ok(exported.into_any()),
+    let Some(make) = make else { return Ok(exported.into_any()) };
+    let made = make.bind(py).call1((exported,))?;
+    // polars takes the name of a series from the field that comes with the data.
+    match origin {
+        Origin::PolarsSeries(name) if !has_name => made.call_method1(intern!(py, "alias"), (name,)),
+        Origin::PolarsFrame if !has_name && !is_table => {
+            made.call_method1(intern!(py, "alias"), (function,))
+        }
+        _ => Ok(made),
     }
 }
 

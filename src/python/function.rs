@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::errors::{Kind, detached, guarded};
+use super::export::Source;
 use super::origin::Origin;
-use super::{argument, docs, export};
-use crate::compute::registry::{self, Argument};
-use crate::compute::{Function, OptionKind, Options, Value};
+use super::{argument, docs, export, option};
+use crate::compute::registry::{self, Argument, Gives};
+use crate::compute::{Function, OptionKind, OptionSpec, OptionValue, Options, Value};
 use crate::error::Error;
 
 /// The arguments and options of one call.
@@ -43,8 +44,7 @@ impl<'py> Call<'py> {
                 Some(slot) => *slot = Some(object.clone()),
                 None => match by_place.next() {
                     Some(spec) => {
-                        let value = argument::option(name, spec.name, spec.kind, object)?;
-                        options = options.set(spec.name, value);
+                        options = options.set(spec.name, option::take(name, spec, object)?);
                     }
                     None => return Err(too_many(function, positional.len())),
                 },
@@ -55,17 +55,16 @@ impl<'py> Call<'py> {
             let key = key.cast::<PyString>()?.to_cow()?;
             let twice = || Kind::Type.error(format!("{name}: {key} was given twice"));
             if let Some(spec) = function.options.iter().find(|spec| spec.name == key) {
-                if options.iter().any(|(set, _)| set == key) {
+                if options.get(spec.name).is_some() {
                     return Err(twice());
                 }
-                let value = argument::option(name, spec.name, spec.kind, &object)?;
-                options = options.set(spec.name, value);
+                options = options.set(spec.name, option::take(name, spec, &object)?);
             } else if let Some(i) = arguments.iter().position(|argument| argument.name == key) {
                 if given[i].replace(object).is_some() {
                     return Err(twice());
                 }
             } else if key == "width" {
-                width = argument::width(name, &object)?;
+                width = option::width(name, &object)?;
             } else {
                 let known = function.options.iter().map(|spec| spec.name).chain(["width"]);
                 let (option, known) = (key.into_owned(), known.collect());
@@ -76,14 +75,25 @@ impl<'py> Call<'py> {
         let mut origin = None;
         let got = given.iter().flatten().count();
         for (argument, object) in arguments.iter().zip(given) {
+            let object = object.filter(|object| !(argument.optional && object.is_none()));
             let Some(object) = object else {
-                let expected = arguments.len();
+                if argument.optional {
+                    break;
+                }
+                let expected = arguments.iter().filter(|argument| !argument.optional).count();
                 return Err(Error::Arguments { function: name, expected, got }.into());
             };
             let reshape = if origin.is_none() { width } else { None };
             let taken = argument::take(name, argument, &object, reshape)?;
             origin.get_or_insert(taken.origin);
             values.push(taken.value);
+        }
+        let is_missing = |s: &&OptionSpec| s.kind.is_required() && options.get(s.name).is_none();
+        if let Some(spec) = function.options.iter().find(is_missing) {
+            let (option, signature) = (spec.name, docs::signature(function));
+            return Err(Kind::Type.error(format!(
+                "{name}: expected {option}, got nothing for it; its signature is {name}{signature}"
+            )));
         }
         Ok(Self { values, options, origin: origin.unwrap_or(Origin::Other) })
     }
@@ -94,11 +104,24 @@ impl<'py> Call<'py> {
         let Self { values, options, origin } = self;
         let result = detached(py, || function.call(&values, &options))
             .map_err(|error| error.in_function(function.name))?;
-        let rows: Vec<usize> = match values.first() {
-            Some(Value::Matrix(x)) => x.chunk_rows().collect(),
-            _ => Vec::new(),
-        };
-        export::give(py, &origin, &rows, function.name, result)
+        let x = values.first().and_then(Value::as_matrix);
+        let is_per_row = is_per_row(function, &options);
+        export::give(py, &Source { function: function.name, origin, x, is_per_row }, result)
+    }
+}
+
+/// Whether a 1-D result has one value for each row of x, and so the chunks of x.
+fn is_per_row(function: &Function, options: &Options) -> bool {
+    match function.gives {
+        Gives::Numbers | Gives::Rows => true,
+        Gives::Reduced => match function.options.iter().find(|spec| spec.name == "axis") {
+            Some(spec) => {
+                let set = options.get("axis");
+                set.unwrap_or(&spec.kind.default_value()) == &OptionValue::Count(1)
+            }
+            None => function.name.ends_with("_axis1"),
+        },
+        Gives::Matrix | Gives::Named(_) => false,
     }
 }
 
@@ -257,25 +280,66 @@ impl PyFunction {
         PyTuple::new(py, self.0.arguments.iter().map(|argument: &Argument| argument.name))
     }
 
-    /// What each argument may be: ``"matrix"``, ``"operand"``, ``"row"`` or ``"number"``.
+    /// What each argument may be: ``"matrix"``, ``"operand"``, ``"row"``, ``"number"``,
+    /// ``"vectors"`` or ``"queries"``.
     #[getter]
     fn argument_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let kinds = self.0.arguments.iter().map(|a| format!("{:?}", a.kind).to_lowercase());
         PyTuple::new(py, kinds)
     }
 
-    /// Its options, with the values that they have if they are not set.
+    /// What it gives: ``"reduced"`` (a number, or one per column or row, by its axis),
+    /// ``"rows"`` (a matrix of as many rows), ``"numbers"`` (one per row), ``"matrix"`` (of
+    /// another shape) or ``"named"`` (several results).
+    #[getter]
+    fn gives(&self) -> &'static str {
+        match self.0.gives {
+            Gives::Reduced => "reduced",
+            Gives::Rows => "rows",
+            Gives::Numbers => "numbers",
+            Gives::Matrix => "matrix",
+            Gives::Named(_) => "named",
+        }
+    }
+
+    /// Its options, with the values that they have if they are not set: ``None`` for those that
+    /// must be.
     #[getter]
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let options = PyDict::new(py);
         for option in self.0.options {
-            match option.kind {
-                OptionKind::Axis => options.set_item(option.name, py.None())?,
-                OptionKind::Flag(flag) => options.set_item(option.name, flag)?,
-                OptionKind::Count(n) => options.set_item(option.name, n)?,
+            match option.kind.default_value() {
+                OptionValue::None => options.set_item(option.name, py.None())?,
+                OptionValue::Flag(flag) => options.set_item(option.name, flag)?,
+                OptionValue::Count(n) => options.set_item(option.name, n)?,
+                OptionValue::Number(n) => options.set_item(option.name, n)?,
+                OptionValue::Text(word) => options.set_item(option.name, word)?,
             }
         }
         Ok(options)
+    }
+
+    /// What each option may be: ``"axis"``, ``"flag"``, ``"count"``, ``"order"``, ``"bound"``,
+    /// ``"type"``, or a tuple of the words to choose from.
+    #[getter]
+    fn option_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let kinds = PyDict::new(py);
+        for option in self.0.options {
+            let kind = match option.kind {
+                OptionKind::Axis(_) => "axis",
+                OptionKind::Flag(_) => "flag",
+                OptionKind::Count(_) => "count",
+                OptionKind::Order => "order",
+                OptionKind::Bound => "bound",
+                OptionKind::Type => "type",
+                OptionKind::Choice(words) => {
+                    kinds.set_item(option.name, PyTuple::new(py, words)?)?;
+                    continue;
+                }
+            };
+            kinds.set_item(option.name, kind)?;
+        }
+        Ok(kinds)
     }
 
     #[pyo3(signature = (*args, **options))]

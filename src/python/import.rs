@@ -17,6 +17,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use super::check::{self, Problem};
 use super::errors::Kind;
+use super::origin::PyArrow;
 use crate::error::Error;
 use crate::matrix::{Matrix, unaccepted};
 
@@ -66,11 +67,10 @@ impl Imported {
             }
             return Ok(imported);
         };
-        let Some(export) = x.getattr_opt(intern!(py, "_export_to_c"))? else {
-            return Self::from_object(function, x);
-        };
+        let export = PyArrow::loaded(py).and_then(|pyarrow| pyarrow.export_to_c.as_ref());
+        let Some(export) = export else { return Self::from_object(function, x) };
         let mut array = FFI_ArrowArray::empty();
-        export.call1((&raw mut array as usize,))?;
+        export.bind(py).call1((x, &raw mut array as usize))?;
         let (array, misaligned) = imported(function, &mut array, field.data_type())?;
         Ok(Some(Self { field, arrays: vec![array], misaligned }))
     }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyCapsule};
 
 use super::errors::guarded;
-use super::{argument, export};
+use super::{argument, export, option};
 use crate::error::Error;
 use crate::matrix::Matrix;
 
@@ -175,7 +175,7 @@ pub(super) fn as_matrix<'py>(
     width: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<PyMatrix> {
     guarded("as_matrix", || {
-        let width = width.map(|width| argument::width("as_matrix", width)).transpose()?.flatten();
+        let width = width.map(|width| option::width("as_matrix", width)).transpose()?.flatten();
         let (matrix, _) = argument::take_matrix("as_matrix", x, width)?;
         Ok(PyMatrix(if width.is_some() { matrix.into_lists()? } else { matrix }))
     })

@@ -2,8 +2,8 @@
 //!
 //! A call goes: `function` sorts the arguments, `origin` says whose objects they are, `argument`
 //! makes values of them through `import` (Arrow capsules, checked by `check`) or `numpy` (the
-//! buffer protocol), the registry's function runs without the GIL, and `export` gives the result
-//! back as what came in. Every Python function is made from the registry's table.
+//! buffer protocol), `option` reads the options, the registry's function runs without the GIL, and
+//! `export` gives the result back as what came in. Every Python function is made from the registry's table.
 //!
 //! Nothing here may let a panic through: what can panic runs inside `errors::guarded`.
 
@@ -17,8 +17,11 @@ mod function;
 mod import;
 mod matrix;
 mod numpy;
+mod option;
 mod origin;
+mod results;
 mod system;
+mod tune;
 
 use pyo3::prelude::*;
 
@@ -40,5 +43,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(system::set_num_threads, m)?)?;
     m.add_function(wrap_pyfunction!(system::pool_stats, m)?)?;
     m.add_function(wrap_pyfunction!(system::release_unused, m)?)?;
+    results::add_all(m)?;
+    tune::add_to(m)?;
     function::add_all(m)
 }

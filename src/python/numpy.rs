@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, FixedSizeListArray, make_array};
-use arrow_buffer::{ArrowNativeType, Buffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field};
 use pyo3::buffer::PyUntypedBuffer;
@@ -28,18 +28,42 @@ pub(super) enum Seen {
     Matrix(Matrix),
 }
 
-/// Sees an array as a matrix: 2-D as it is, 1-D as a vector, or as rows of `width`.
+/// Which elements of a masked array are masked, row by row.
+pub(super) struct Mask(Vec<u8>);
+
+impl Mask {
+    pub(super) fn of(function: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let ma = py.import(intern!(py, "numpy.ma"))?;
+        if !object.is_instance(&ma.getattr(intern!(py, "MaskedArray"))?)? {
+            let got = object.get_type().fully_qualified_name()?;
+            return Err(Kind::Type.error(format!(
+                "{function}: expected an array without a mask or a numpy.ma.MaskedArray, got {got}"
+            )));
+        }
+        let mask = ma.call_method1(intern!(py, "getmaskarray"), (object,))?;
+        // A copy in C order, of a byte for each element.
+        Ok(Self(mask.call_method0(intern!(py, "tobytes"))?.extract()?))
+    }
+
+    /// The nulls of `len` elements from `first` on, `step` apart.
+    fn nulls(&self, first: usize, step: usize, len: usize) -> Option<NullBuffer> {
+        let is_valid = |i: usize| self.0.get(first + i * step) == Some(&0);
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(len, is_valid));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// Sees an array as a matrix: 2-D as it is, 1-D as a vector, or as rows of `width`. What is masked
+/// is null.
 pub(super) fn seen(
     function: &'static str,
     object: &Bound<'_, PyAny>,
+    mask: Option<&Mask>,
     width: Option<usize>,
 ) -> PyResult<Seen> {
-    let py = object.py();
-    // Only a subclass can have one, and asking an object for what it has not is slow.
-    let is_plain = |numpy: &NumPy| object.get_type().is(numpy.ndarray.bind(py));
-    if !NumPy::loaded(py).is_some_and(is_plain) && object.hasattr(intern!(py, "mask"))? {
-        let message = "expected an array without a mask; NumPy's masks are not in its buffer";
-        return Err(Kind::Type.error(format!("{function}: {message}")));
+    if mask.is_some_and(|mask| mask.0 == [1]) && is_number(object) {
+        return Err(Error::NullScalar { function, what: "a masked number" }.into());
     }
     let buffer = match PyUntypedBuffer::get(object) {
         Ok(buffer) => buffer,
@@ -63,14 +87,15 @@ pub(super) fn seen(
     let matrix = match (columns, width) {
         (None, _) => {
             let (values, copied) = by_rows(buffer);
-            let flat = primitive(&element, values, rows)?;
+            let nulls = mask.and_then(|mask| mask.nulls(0, 1, rows));
+            let flat = primitive(&element, values, rows, nulls)?;
             Matrix::reshape(&flat, width.unwrap_or(1)).map(|matrix| matrix.with_copy(copied))
         }
         (Some(columns), Some(width)) if columns != width => {
             let what = "rows, as width says,";
             Err(Error::Width { function, what, expected: width, got: columns })
         }
-        (Some(columns), _) => two_dimensional(buffer, &element, rows, columns),
+        (Some(columns), _) => two_dimensional(buffer, &element, mask, rows, columns),
     };
     Ok(Seen::Matrix(matrix.map_err(|error| error.in_function(function))?))
 }
@@ -84,6 +109,7 @@ fn is_number(object: &Bound<'_, PyAny>) -> bool {
 fn two_dimensional(
     buffer: PyUntypedBuffer,
     element: &DataType,
+    mask: Option<&Mask>,
     rows: usize,
     columns: usize,
 ) -> crate::Result<Matrix> {
@@ -92,7 +118,10 @@ fn two_dimensional(
         let bytes = rows * buffer.item_size();
         let values = shared(buffer);
         let columns: Vec<ArrayRef> = (0..columns)
-            .map(|i| primitive(element, values.slice_with_length(i * bytes, bytes), rows))
+            .map(|i| {
+                let nulls = mask.and_then(|mask| mask.nulls(i, columns, rows));
+                primitive(element, values.slice_with_length(i * bytes, bytes), rows, nulls)
+            })
             .collect::<crate::Result<_>>()?;
         return Matrix::from_columns(&columns);
     }
@@ -103,7 +132,7 @@ fn two_dimensional(
         width: columns,
         limit: "the address space",
     })?;
-    let flat = primitive(element, values, len)?;
+    let flat = primitive(element, values, len, mask.and_then(|mask| mask.nulls(0, 1, len)))?;
     let matrix = if columns == 0 {
         rows_of_nothing(element, flat, rows)
     } else {
@@ -123,9 +152,14 @@ fn arrow(error: ArrowError) -> Error {
     Error::Arrow { function: "as_matrix", message: error.to_string() }
 }
 
-fn primitive(element: &DataType, values: Buffer, len: usize) -> crate::Result<ArrayRef> {
-    let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).build();
-    Ok(make_array(data.map_err(arrow)?))
+fn primitive(
+    element: &DataType,
+    values: Buffer,
+    len: usize,
+    nulls: Option<NullBuffer>,
+) -> crate::Result<ArrayRef> {
+    let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).nulls(nulls);
+    Ok(make_array(data.build().map_err(arrow)?))
 }
 
 fn is_aligned(buffer: &PyUntypedBuffer) -> bool {
@@ -210,8 +244,8 @@ fn element(format: &CStr, size: usize) -> Option<DataType> {
         (b'H', 2) => DataType::UInt16,
         (b'i' | b'l' | b'q', 4) => DataType::Int32,
         (b'I' | b'L' | b'Q', 4) => DataType::UInt32,
-        (b'l' | b'q', 8) => DataType::Int64,
-        (b'L' | b'Q', 8) => DataType::UInt64,
+        (b'l' | b'q' | b'n', 8) => DataType::Int64,
+        (b'L' | b'Q' | b'N', 8) => DataType::UInt64,
         _ => return None,
     })
 }
@@ -224,7 +258,8 @@ fn refused(function: &str, object: &Bound<'_, PyAny>, format: Option<&CStr>) -> 
         (Err(_), None) => "a buffer that cannot be read".to_owned(),
     };
     Kind::Type.error(format!(
-        "{function}: expected an array of float32 or float64 in native byte order, got {got}"
+        "{function}: expected an array of integers, float16, float32 or float64 in native byte \
+         order, got {got}"
     ))
 }
 
@@ -252,20 +287,21 @@ impl Memory {
     }
 }
 
-/// A result as a NumPy array over its own memory. A null becomes NaN: NumPy has no nulls.
-pub(super) fn returned<'py>(py: Python<'py>, matrix: Matrix) -> PyResult<Bound<'py, PyAny>> {
+/// A result as a NumPy array over its own memory. NumPy has no nulls: a float becomes NaN, and
+/// integers with nulls a masked array, as there is no integer to stand for a null. Where masked
+/// arrays came in, results with nulls are masked too.
+pub(super) fn returned<'py>(
+    py: Python<'py>,
+    matrix: Matrix,
+    masks: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let Some(numpy) = NumPy::loaded(py) else {
         return Err(Kind::Base.error("numpy is not imported"));
     };
+    let is_masked = matrix.has_nulls() && (masks || matrix.element_type().is_integer());
     let buffer = match matrix.one_run() {
         Some(run) => run,
-        None if matrix.element_type() == &DataType::Float32 => {
-            Buffer::from_vec(matrix.filled(f32::NAN))
-        }
-        None if matrix.element_type() == &DataType::Float64 => {
-            Buffer::from_vec(matrix.filled(f64::NAN))
-        }
-        None => return Err(Kind::Value.error("nulls in a result of whole numbers")),
+        None => matrix.filled()?,
     };
     let dtype = match matrix.element_type() {
         DataType::Float32 => numpy.float32.bind(py).clone(),
@@ -273,6 +309,23 @@ pub(super) fn returned<'py>(py: Python<'py>, matrix: Matrix) -> PyResult<Bound<'
         // Arrow's names of numbers are NumPy's, but for the case.
         other => numpy.dtype.bind(py).call1((other.to_string().to_lowercase(),))?,
     };
+    let values = over(numpy, buffer, &matrix, dtype)?;
+    if !is_masked {
+        return Ok(values);
+    }
+    let is_null = numpy.dtype.bind(py).call1((intern!(py, "bool"),))?;
+    let mask = over(numpy, matrix.null_mask()?, &matrix, is_null)?;
+    py.import(intern!(py, "numpy.ma"))?.getattr(intern!(py, "MaskedArray"))?.call1((values, mask))
+}
+
+/// A NumPy array of the shape of `matrix` over a buffer.
+fn over<'py>(
+    numpy: &NumPy,
+    buffer: Buffer,
+    matrix: &Matrix,
+    dtype: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = dtype.py();
     let order = if matrix.is_by_columns() { intern!(py, "F") } else { intern!(py, "C") };
     let memory = Bound::new(py, Memory(buffer))?;
     let ndarray = numpy.ndarray.bind(py);

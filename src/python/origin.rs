@@ -3,12 +3,16 @@
 //! No library is imported to find out: an object of a library that was never imported cannot be
 //! here. Classes are looked up once and kept.
 
+use arrow_schema::DataType;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 
+use crate::compute::TYPES;
+
 /// What an argument is, and a result becomes.
+#[derive(Clone)]
 pub(super) enum Origin<'py> {
     /// `pyarrow.Array`, itself.
     PyArrowArray(Bound<'py, PyAny>),
@@ -24,6 +28,8 @@ pub(super) enum Origin<'py> {
     PolarsFrame,
     /// `numpy.ndarray`.
     NumPy,
+    /// `numpy.ma.MaskedArray`.
+    Masked,
     /// Anything else with the Arrow PyCapsule methods or the buffer protocol.
     Other,
 }
@@ -48,7 +54,10 @@ impl<'py> Origin<'py> {
         if let Some(numpy) = NumPy::loaded(py)
             && object.is_instance(numpy.ndarray.bind(py))?
         {
-            return Ok(Self::NumPy);
+            // Only a subclass can have one, and asking an object for what it has not is slow.
+            let is_plain = object.get_type().is(numpy.ndarray.bind(py));
+            let is_masked = !is_plain && object.hasattr(intern!(py, "mask"))?;
+            return Ok(if is_masked { Self::Masked } else { Self::NumPy });
         }
         if let Some(polars) = Polars::loaded(py) {
             if object.is_instance(polars.series.bind(py))? {
@@ -97,8 +106,13 @@ pub(super) struct PyArrow {
     pub(super) to_chunked_array: Py<PyAny>,
     pub(super) to_record_batch: Py<PyAny>,
     pub(super) to_table: Py<PyAny>,
-    pub(super) float32: Py<PyAny>,
-    pub(super) float64: Py<PyAny>,
+    pub(super) data_type: Py<PyType>,
+    /// `Array._export_to_c` and `Array._import_from_c`, if this pyarrow has them: with a type that
+    /// is known already, half the cost of capsules, whose schema is written, read and thrown away.
+    pub(super) export_to_c: Option<Py<PyAny>>,
+    pub(super) import_from_c: Option<Py<PyAny>>,
+    /// The types of numbers, by the names that Arrow has for them.
+    numbers: Vec<(DataType, Py<PyAny>)>,
 }
 
 impl PyArrow {
@@ -109,8 +123,11 @@ impl PyArrow {
             return Some(loaded);
         }
         let module = imported(py, intern!(py, "pyarrow"))?;
+        let array = class(&module, "Array")?;
         let found = Self {
-            array: class(&module, "Array")?,
+            export_to_c: attribute(array.bind(py), "_export_to_c"),
+            import_from_c: attribute(array.bind(py), "_import_from_c"),
+            array,
             chunked_array: class(&module, "ChunkedArray")?,
             record_batch: class(&module, "RecordBatch")?,
             table: class(&module, "Table")?,
@@ -119,10 +136,25 @@ impl PyArrow {
             to_chunked_array: attribute(&module, "chunked_array")?,
             to_record_batch: attribute(&module, "record_batch")?,
             to_table: attribute(&module, "table")?,
-            float32: module.call_method0("float32").ok()?.unbind(),
-            float64: module.call_method0("float64").ok()?.unbind(),
+            data_type: class(&module, "DataType")?,
+            numbers: TYPES
+                .into_iter()
+                .map(|(name, data_type)| {
+                    Some((data_type, module.call_method0(name).ok()?.unbind()))
+                })
+                .collect::<Option<_>>()?,
         };
         Some(LOADED.get_or_init(py, || found))
+    }
+
+    /// pyarrow's type for a type of numbers.
+    pub(super) fn number_type<'py>(
+        &self,
+        py: Python<'py>,
+        data_type: &DataType,
+    ) -> Option<&Bound<'py, PyAny>> {
+        let known = self.numbers.iter().find(|(own, _)| own == data_type);
+        known.map(|(_, object)| object.bind(py))
     }
 }
 
@@ -161,6 +193,7 @@ impl NumPy {
 pub(super) struct Polars {
     pub(super) series: Py<PyType>,
     pub(super) frame: Py<PyType>,
+    pub(super) data_type: Py<PyType>,
 }
 
 impl Polars {
@@ -171,7 +204,11 @@ impl Polars {
             return Some(loaded);
         }
         let module = imported(py, intern!(py, "polars"))?;
-        let found = Self { series: class(&module, "Series")?, frame: class(&module, "DataFrame")? };
+        let found = Self {
+            series: class(&module, "Series")?,
+            frame: class(&module, "DataFrame")?,
+            data_type: class(&module, "DataType")?,
+        };
         Some(LOADED.get_or_init(py, || found))
     }
 }

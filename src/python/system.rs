@@ -8,6 +8,23 @@ use crate::buffer::{self, PoolStats};
 use crate::compute::registry;
 use crate::dispatch::{self, Level, machine, num_threads, threads_started};
 
+/// Optional parts of the crate that are in this build.
+const FEATURES: [&str; 1] = ["python"];
+
+/// What this build was compiled for.
+fn target() -> String {
+    let env = if cfg!(target_env = "gnu") {
+        "-gnu"
+    } else if cfg!(target_env = "musl") {
+        "-musl"
+    } else if cfg!(target_env = "msvc") {
+        "-msvc"
+    } else {
+        ""
+    };
+    format!("{}-{}{env}", std::env::consts::ARCH, std::env::consts::OS)
+}
+
 /// What this build is and what machine it runs on.
 ///
 /// Examples
@@ -21,8 +38,11 @@ pub(super) fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let info = PyDict::new(py);
     info.set_item("version", env!("CARGO_PKG_VERSION"))?;
     info.set_item("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    info.set_item("target", target())?;
+    info.set_item("features", FEATURES)?;
     info.set_item("os", std::env::consts::OS)?;
     info.set_item("arch", std::env::consts::ARCH)?;
+    info.set_item("cpu", &machine.cpu)?;
     info.set_item("simd", machine.level.to_string())?;
     let levels: Vec<String> = Level::available().map(|level| level.to_string()).collect();
     info.set_item("simd_available", levels)?;

@@ -1,189 +1,386 @@
 //! Every way to call each function of the table: its arguments and options, with their oracle.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use raptors_arrow::compute::registry::ArgumentKind;
-use raptors_arrow::compute::{Function, OptionKind, Options, Value, list_functions};
+use arrow_schema::DataType;
+use raptors_arrow::compute::registry::{ArgumentKind, Explanation};
+use raptors_arrow::compute::{Function, OptionKind, OptionValue, Options, Value, list_functions};
+use raptors_arrow::{Error, Matrix};
 
 use super::forms::{Form, Layout, as_held, matrix};
-use super::spec::{Other, Settings, answer};
-use super::{Nulls, Number, Outcome, Random, Table};
+use super::numbers::{self, Number};
+use super::spec::{Answer, Other, Settings, answer};
+use super::{Draw, Nulls, Random, Table};
 
 /// A call of a function on some first argument.
-pub struct Call<T> {
+pub struct Call {
     pub function: &'static Function,
-    pub other: Other<T>,
-    second: Option<Value>,
+    pub other: Arc<Other>,
+    pub settings: Settings,
+    arguments: Vec<Value>,
     options: Options,
-    settings: Settings,
 }
 
-impl<T: Number> Call<T> {
-    pub fn value(&self, x: &raptors_arrow::Matrix) -> Value {
+impl Call {
+    fn with(&self, x: &Matrix) -> Vec<Value> {
         let mut arguments = vec![Value::Matrix(x.clone())];
-        arguments.extend(self.second.clone());
-        match self.function.call(&arguments, &self.options) {
-            Ok(value) => value,
-            Err(error) => panic!("{self}: {error}"),
-        }
+        arguments.extend(self.arguments.iter().cloned());
+        arguments
     }
 
-    pub fn run(&self, x: &raptors_arrow::Matrix) -> Outcome {
-        Outcome::of_value::<T>(&self.value(x))
+    pub fn run(&self, x: &Matrix) -> Result<Value, Error> {
+        self.function.call(&self.with(x), &self.options)
     }
 
-    pub fn expected(&self, x: &Table<T>) -> Outcome {
-        answer(self.function.name, x, &self.other, self.settings)
+    pub fn explain(&self, x: &Matrix) -> Result<Explanation, Error> {
+        self.function.explain(&self.with(x), &self.options)
+    }
+
+    pub fn expected(&self, x: &Table) -> Answer {
+        answer(self.function.name, x, &self.other, &self.settings)
     }
 }
 
-impl<T: Number> std::fmt::Display for Call<T> {
+impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match &self.other {
+        let kind = match &*self.other {
             Other::Nothing => "nothing",
-            Other::Number(_) => "a number",
+            Other::Number(number) => &format!("the number {number}"),
+            Other::Integer(number) => &format!("the integer {number}"),
             Other::Scalar(_) => "a scalar",
             Other::Row(_) => "a row",
             Other::Column(_) => "a column",
-            Other::Matrix(_) => "a matrix",
+            Other::Matrix(table) => &format!("a matrix of {}", table.rows.len()),
         };
-        write!(f, "{} with {kind} {:?}", self.function.name, self.settings)
+        write!(f, "{} with {kind}", self.function.name)?;
+        self.options.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
 }
 
-/// One call for each function, axis and kind of second operand.
-pub fn few_calls<T: Number>(
-    random: &mut Random,
-    rows: usize,
-    width: usize,
-    nulls: Nulls,
-) -> Vec<Call<T>> {
-    let mut seen = std::collections::HashSet::new();
-    let mut all = calls(random, rows, width, nulls);
-    all.retain(|call| {
-        let kind = std::mem::discriminant(&call.other);
-        seen.insert((call.function.name, call.settings.axis, kind))
-    });
-    all
+/// Which calls of each function to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sample {
+    All,
+    /// One for each axis, kind of second argument and variant.
+    Few,
+    /// So many, at random.
+    Some(usize),
 }
 
-/// Every call of every function on a table of this shape.
-pub fn calls<T: Number>(
-    random: &mut Random,
-    rows: usize,
-    width: usize,
-    nulls: Nulls,
-) -> Vec<Call<T>> {
+/// The matrix that calls are made for.
+#[derive(Clone, Copy)]
+pub struct First<'a> {
+    pub element: &'a DataType,
+    pub rows: usize,
+    pub width: usize,
+    pub nulls: Nulls,
+    pub draw: Draw,
+}
+
+/// Calls of every function on such a matrix.
+pub fn calls(random: &mut Random, x: First<'_>, sample: Sample) -> Vec<Call> {
     let mut all = Vec::new();
     let seed = random.next();
     for function in list_functions() {
         // Numbers of its own for each function: a new one leaves the others' golden hashes alone.
         let name = function.name.bytes().fold(seed, |hash, b| hash.rotate_left(7) ^ u64::from(b));
         let mut random = Random::new(name);
-        let seconds = match function.arguments.get(1) {
-            None => vec![(Other::Nothing, None, None)],
-            Some(argument) => seconds(&mut random, argument.kind, rows, width, nulls),
-        };
-        for (other, second, axis) in seconds {
-            for (options, settings) in options(function, axis) {
-                let (other, second) = (other.clone(), second.clone());
-                all.push(Call { function, other, second, options, settings });
+        let seconds = seconds(&mut random, function, x);
+        let mut ways: Vec<(&Second, Chosen)> = Vec::new();
+        for second in &seconds {
+            ways.extend(options(function, x.element, second).into_iter().map(|o| (second, o)));
+        }
+        // Results that grow with the square of the shape are left to the smaller ones.
+        ways.retain(|(second, _)| {
+            let is_alone = matches!(*second.other, Other::Nothing);
+            match function.name {
+                "gram" | "covariance" | "correlation" => x.width <= MOST_SQUARED,
+                "pairwise" if is_alone => x.rows <= MOST_SQUARED,
+                _ => true,
             }
+        });
+        match sample {
+            Sample::All => {}
+            Sample::Few => {
+                let mut seen = HashSet::new();
+                ways.retain(|(second, chosen)| {
+                    let kind = std::mem::discriminant(&*second.other);
+                    !second.is_extra && seen.insert((kind, chosen.axis, chosen.variant.clone()))
+                });
+            }
+            Sample::Some(n) => {
+                for i in 0..n.min(ways.len()) {
+                    let j = i + random.below(ways.len() - i);
+                    ways.swap(i, j);
+                }
+                ways.truncate(n);
+            }
+        }
+        for (second, Chosen { options, settings, .. }) in ways {
+            let arguments = second.value(x.element).into_iter().collect();
+            let other = Arc::clone(&second.other);
+            all.push(Call { function, other, settings, arguments, options });
         }
     }
     all
 }
 
-type Second<T> = (Other<T>, Option<Value>, Option<i64>);
+/// Rows or columns of which every two are compared.
+const MOST_SQUARED: usize = 80;
 
-/// The second arguments of a kind, each with the axis it needs.
-fn seconds<T: Number>(
-    random: &mut Random,
-    kind: ArgumentKind,
-    rows: usize,
-    width: usize,
-    nulls: Nulls,
-) -> Vec<Second<T>> {
+/// A second argument: what it is, how it is passed, and the axis that it needs.
+struct Second {
+    other: Arc<Other>,
+    passed: Passed,
+    axis: Option<i64>,
+    offset: usize,
+    /// Not among the few, whose golden hashes were made without it.
+    is_extra: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Passed {
+    Plainly,
+    /// A row or column vector as lists.
+    AsLists(Layout),
+}
+
+impl Second {
+    fn new(other: Other, passed: Passed, axis: Option<i64>, offset: usize) -> Self {
+        Self { other: Arc::new(other), passed, axis, offset, is_extra: false }
+    }
+
+    fn value(&self, element: &DataType) -> Option<Value> {
+        let vector =
+            |values: &[Option<Number>]| Value::Vector(numbers::array(element, values, self.offset));
+        let lists = |table: &Table, layout: Layout| {
+            Value::Matrix(matrix(table, Form::new(layout, self.offset)))
+        };
+        let table = |width: usize, rows: Vec<Vec<Option<Number>>>| Table {
+            element: element.clone(),
+            width,
+            rows: rows.into_iter().map(Some).collect(),
+        };
+        Some(match (&*self.other, self.passed) {
+            (Other::Nothing, _) => return None,
+            (Other::Number(number), _) => Value::Number(*number),
+            (Other::Integer(number), _) => Value::Integer((*number).into()),
+            (Other::Scalar(number), _) => {
+                Value::Scalar(numbers::array(element, &[Some(*number)], self.offset))
+            }
+            (Other::Row(values) | Other::Column(values), Passed::Plainly) => vector(values),
+            (Other::Row(values), Passed::AsLists(layout)) => {
+                lists(&table(values.len(), vec![values.clone()]), layout)
+            }
+            (Other::Column(values), Passed::AsLists(layout)) => {
+                lists(&table(1, values.iter().map(|v| vec![*v]).collect()), layout)
+            }
+            (Other::Matrix(table), Passed::AsLists(layout)) => lists(table, layout),
+            (Other::Matrix(_), Passed::Plainly) => panic!("a matrix has some layout"),
+        })
+    }
+}
+
+/// The second arguments of a function.
+fn seconds(random: &mut Random, function: &Function, x: First<'_>) -> Vec<Second> {
+    let First { element, rows, width, nulls, draw } = x;
+    let [_, argument] = function.arguments else {
+        assert_eq!(function.arguments.len(), 1, "no test calls {} with three", function.name);
+        return vec![Second::new(Other::Nothing, Passed::Plainly, None, 0)];
+    };
+    // The order in which numbers are drawn is part of the golden hashes.
+    let draw = if draw == Draw::Tame { Draw::TameY } else { draw };
     let offset = random.below(16);
     let number = 0.1 + random.unit();
-    let scalar = T::random(random);
-    let one: ArrayRef = T::array(&[Some(scalar)], offset);
-    let vector = |random: &mut Random, len: usize| -> Vec<Option<T>> {
-        Table::random(random, len, 1, nulls).column(0)
+    let scalar = numbers::tame(element, random, true);
+    let vector = |random: &mut Random, len: usize| -> Vec<Option<Number>> {
+        Table::random(random, element, (len, 1), nulls, draw).column(0)
     };
     let row = vector(random, width);
     let column = vector(random, rows);
-    let as_vector = |values: &[Option<T>]| Some(Value::Vector(T::array(values, offset)));
-    let numbers = vec![
-        (Other::Number(number), Some(Value::Number(number)), None),
-        (Other::Scalar(scalar), Some(Value::Scalar(Arc::clone(&one))), None),
-    ];
-    match kind {
-        ArgumentKind::Matrix => panic!("a second matrix has no calls here yet"),
-        ArgumentKind::Number => numbers,
-        ArgumentKind::Row => vec![(Other::Row(row.clone()), as_vector(&row), None)],
+    let made =
+        |other: Other, passed: Passed, axis: Option<i64>| Second::new(other, passed, axis, offset);
+    let plain = |other: Other| made(other, Passed::Plainly, None);
+    let is_integer = element.is_integer();
+    let numbers = || {
+        let whole = numbers::tame(&DataType::Int8, &mut Random::new(offset as u64 + 7), true);
+        let mut all = vec![
+            plain(Other::Number(if is_integer { scalar.to_f64() } else { number })),
+            plain(Other::Scalar(scalar)),
+        ];
+        // Whole numbers that unsigned types refuse when they are negative; and for integers one
+        // that is not whole.
+        let mut extras = vec![Other::Integer(whole.to_i128() as i64)];
+        extras.extend(is_integer.then_some(Other::Number(number)));
+        let extra = |other| Second { is_extra: !is_integer, ..plain(other) };
+        all.extend(extras.into_iter().map(extra));
+        all
+    };
+    // A matrix in some layout. A flat array of width 1 is a vector, and a list column without a
+    // valid row has no width: neither lines up as a matrix.
+    let table = |random: &mut Random, rows: usize, width: usize| {
+        let layout = Layout::EACH[random.below(Layout::EACH.len())];
+        let drawn = Table::random(random, element, (rows, width), nulls, draw);
+        let same = as_held(&drawn, layout);
+        let no_row = same.rows.iter().all(Option::is_none);
+        let layout = if width <= 1 || no_row { Layout::FixedSizeList } else { layout };
+        made(Other::Matrix(same), Passed::AsLists(layout), None)
+    };
+    let lists = Passed::AsLists(Layout::FixedSizeList);
+    let mut all = match argument.kind {
+        ArgumentKind::Number => numbers(),
+        ArgumentKind::Row => vec![plain(Other::Row(row))],
         ArgumentKind::Operand => {
-            let mut all = numbers;
-            all.push((Other::Row(row.clone()), as_vector(&row), None));
-            all.push((Other::Row(row.clone()), as_vector(&row), Some(1)));
-            all.push((Other::Column(column.clone()), as_vector(&column), Some(0)));
+            let mut all = numbers();
+            all.push(plain(Other::Row(row.clone())));
+            all.push(made(Other::Row(row.clone()), Passed::Plainly, Some(1)));
+            all.push(made(Other::Column(column.clone()), Passed::Plainly, Some(0)));
             if rows != 1 {
-                let one_row = Table { width, rows: vec![Some(row.clone())] };
-                let value = matrix(&one_row, Form::new(Layout::FixedSizeList, offset));
-                all.push((Other::Row(row), Some(value.into()), None));
+                all.push(made(Other::Row(row), lists, None));
             }
             if width != 1 {
-                let one_wide =
-                    Table { width: 1, rows: column.iter().map(|v| Some(vec![*v])).collect() };
-                let value = matrix(&one_wide, Form::new(Layout::FixedSizeList, offset));
-                all.push((Other::Column(column), Some(value.into()), None));
+                all.push(made(Other::Column(column), lists, None));
             }
-            let layout = Layout::EACH[random.below(Layout::EACH.len())];
-            let same = as_held(&Table::random(random, rows, width, nulls), layout);
-            // A flat array of width 1 is a vector, and a list column without a valid row has no
-            // width: neither lines up as a matrix.
-            let no_row = same.rows.iter().all(Option::is_none);
-            let layout = if width <= 1 || no_row { Layout::FixedSizeList } else { layout };
-            let value = matrix(&same, Form::new(layout, offset));
-            all.push((Other::Matrix(same), Some(value.into()), None));
+            all.push(table(random, rows, width));
             all
         }
+        ArgumentKind::Vectors => {
+            vec![plain(Other::Row(row)), table(random, rows, width)]
+        }
+        ArgumentKind::Queries => {
+            let queries = 1 + random.below(5);
+            vec![plain(Other::Row(row)), table(random, queries, width)]
+        }
+        ArgumentKind::Matrix => {
+            let others = 1 + random.below(6);
+            if function.name == "matmul" {
+                vec![table(random, width, others), plain(Other::Row(row))]
+            } else {
+                vec![table(random, others, width)]
+            }
+        }
+    };
+    if argument.optional {
+        all.push(plain(Other::Nothing));
     }
+    all
 }
 
-/// The option sets of a function.
-fn options(function: &Function, axis: Option<i64>) -> Vec<(Options, Settings)> {
-    let has = |name: &str| function.options.iter().any(|option| option.name == name);
-    let reduces = has("min_count");
-    let axes = match axis {
-        Some(_) => vec![axis],
-        None if reduces && has("axis") => vec![None, Some(0), Some(1)],
-        None => vec![None],
+/// A set of options.
+struct Chosen {
+    axis: Option<OptionAxis>,
+    /// What sets it apart from the plainest, axis and nulls aside.
+    variant: String,
+    options: Options,
+    settings: Settings,
+}
+
+/// An axis that was given: `None` or a number.
+type OptionAxis = Option<i64>;
+
+/// The option sets of a function: the plainest, and every other value of each option by itself,
+/// for each axis.
+fn options(function: &Function, element: &DataType, second: &Second) -> Vec<Chosen> {
+    let kind = |name: &str| {
+        let spec = function.options.iter().find(|option| option.name == name);
+        spec.map(|option| option.kind)
     };
-    let known = ["axis", "skip_nulls", "min_count"];
-    for option in function.options {
-        let is_known = known.contains(&option.name);
-        assert!(is_known, "no test sets the option {} of {}", option.name, function.name);
-        assert_eq!(option.name == "axis", option.kind == OptionKind::Axis);
-    }
+    let reduces = kind("min_count").is_some();
+    let takes_operand = function.arguments.get(1).is_some_and(|argument| {
+        matches!(argument.kind, ArgumentKind::Operand | ArgumentKind::Vectors)
+    });
+    let axes: Vec<Option<OptionAxis>> = match kind("axis") {
+        None => vec![None],
+        Some(_) if takes_operand => vec![second.axis.map(Some)],
+        Some(OptionKind::Axis(None)) => vec![None, Some(Some(0)), Some(Some(1))],
+        Some(_) => vec![None, Some(None), Some(Some(0)), Some(Some(1))],
+    };
+    let required = match kind("type") {
+        None => vec![None],
+        Some(_) => numbers::TYPES.iter().map(|(name, _)| Some(*name)).collect(),
+    };
     let mut all = Vec::new();
     for axis in axes {
-        let base = Settings { axis, ..Settings::default() };
-        let with_axis = match axis {
-            Some(axis) => Options::new().set("axis", axis),
-            None => Options::new(),
-        };
-        all.push((with_axis.clone(), base));
-        if reduces {
-            for (skip_nulls, min_count) in [(false, 1), (true, 0), (true, 3), (false, 0)] {
-                let options = with_axis
-                    .clone()
-                    .set("skip_nulls", skip_nulls)
-                    .set("min_count", min_count as i64);
-                all.push((options, Settings { axis, skip_nulls, min_count }));
+        for name in &required {
+            let mut base: Vec<(&str, OptionValue)> = Vec::new();
+            base.extend(axis.map(|axis| ("axis", axis.into())));
+            base.extend(name.map(|name| ("type", name.into())));
+            let mut add = |more: &[(&'static str, OptionValue)], is_variant: bool| {
+                let given: Vec<_> = base.iter().chain(more).cloned().collect();
+                let said = |(name, value): &(&str, OptionValue)| format!("{name}={value} ");
+                let variant = base.iter().chain(more.iter().filter(|_| is_variant));
+                let variant = variant.filter(|(name, _)| *name != "axis").map(said).collect();
+                all.push(chosen(function, axis, variant, &given));
+            };
+            add(&[], false);
+            if reduces {
+                for (skip_nulls, min_count) in [(false, 1), (true, 0), (true, 3), (false, 0)] {
+                    let count: i64 = min_count;
+                    add(&[("skip_nulls", skip_nulls.into()), ("min_count", count.into())], false);
+                }
+            }
+            for option in function.options {
+                for value in other_values(option.name, option.kind, element) {
+                    add(&[(option.name, value)], true);
+                }
+            }
+            if kind("min") == Some(OptionKind::Bound) {
+                let (least, most) = bounds(element);
+                let both = |a: OptionValue, b: OptionValue| [("min", a), ("max", b)];
+                add(&both(least.into(), most.into()), true);
+                // The wrong way round: the highest wins.
+                add(&both(most.into(), least.into()), true);
+                add(&both(OptionValue::None, (most as f64 + 0.5).into()), true);
             }
         }
     }
     all
+}
+
+/// Bounds that cut a part of the tame numbers of a type.
+fn bounds(element: &DataType) -> (i64, i64) {
+    if element.is_unsigned_integer() { (9, 12) } else { (-2, 5) }
+}
+
+/// Values of an option beside its default. A kind or name that is not known here fails.
+fn other_values(name: &str, kind: OptionKind, element: &DataType) -> Vec<OptionValue> {
+    match (kind, name) {
+        // Set by `options` itself.
+        (OptionKind::Axis(_), "axis") | (OptionKind::Type, "type") => vec![],
+        (OptionKind::Flag(true), "skip_nulls") | (OptionKind::Count(1), "min_count") => vec![],
+        (OptionKind::Flag(true), "safe") => vec![false.into()],
+        (OptionKind::Count(default), "ddof") => {
+            (0..3).filter(|n| *n != default as i64).map(Into::into).collect()
+        }
+        (OptionKind::Count(_), "k") => [0i64, 1, 3, 1000].map(Into::into).to_vec(),
+        (OptionKind::Order, "ord") => {
+            vec![1i64.into(), "inf".into(), 1.0.into(), 2i64.into(), f64::INFINITY.into()]
+        }
+        (OptionKind::Choice(words), "metric") => words[1..].iter().map(|w| (*w).into()).collect(),
+        (OptionKind::Bound, "min") => vec![bounds(element).0.into()],
+        (OptionKind::Bound, "max") => {
+            // And one that narrow integers cannot hold.
+            vec![bounds(element).1.into(), 300i64.into(), (-1i64).into()]
+        }
+        (kind, name) => panic!("no test sets an option {name} of kind {kind:?}"),
+    }
+}
+
+fn chosen(
+    function: &Function,
+    axis: Option<OptionAxis>,
+    variant: String,
+    given: &[(&str, OptionValue)],
+) -> Chosen {
+    let mut settings = Settings::default();
+    for option in function.options {
+        settings.take(option.name, &option.kind.default_value());
+    }
+    let mut options = Options::new();
+    for (name, value) in given {
+        settings.take(name, value);
+        options = options.set(name.to_string(), value.clone());
+    }
+    Chosen { axis, variant, options, settings }
 }

@@ -11,7 +11,8 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use raptors_arrow::Matrix;
 
-use super::{Number, Table};
+use super::Table;
+use super::numbers::{self, Number};
 
 /// An Arrow type that holds a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +74,7 @@ impl Form {
 }
 
 /// What the table is once the layout has dropped what it cannot say.
-pub fn as_held<T: Number>(table: &Table<T>, layout: Layout) -> Table<T> {
+pub fn as_held(table: &Table, layout: Layout) -> Table {
     if layout.has_row_nulls() {
         return table.clone();
     }
@@ -81,17 +82,20 @@ pub fn as_held<T: Number>(table: &Table<T>, layout: Layout) -> Table<T> {
         Some(row) => Some(row.clone()),
         None => Some(vec![None; table.width]),
     });
-    Table { width: table.width, rows: rows.collect() }
+    table.with_rows(rows.collect())
 }
 
 /// The table as a matrix of one chunk.
-pub fn matrix<T: Number>(table: &Table<T>, form: Form) -> Matrix {
+pub fn matrix(table: &Table, form: Form) -> Matrix {
     let made = match form.layout {
         Layout::Flat if table.width == 0 => {
             // A flat array of no elements says nothing of its rows.
             Matrix::try_from(&fixed_size_list(table, form))
         }
-        Layout::Flat => Matrix::reshape(&T::array(&table.flat(), form.child_offset), table.width),
+        Layout::Flat => Matrix::reshape(
+            &numbers::array(&table.element, &table.flat(), form.child_offset),
+            table.width,
+        ),
         Layout::Batch => Matrix::try_from(&batch(table, form)),
         _ => Matrix::try_from(&array(table, form)),
     };
@@ -99,12 +103,12 @@ pub fn matrix<T: Number>(table: &Table<T>, form: Form) -> Matrix {
 }
 
 /// The table as a matrix of chunks that end at the given rows.
-pub fn chunked<T: Number>(table: &Table<T>, form: Form, ends: &[usize]) -> Matrix {
+pub fn chunked(table: &Table, form: Form, ends: &[usize]) -> Matrix {
     let mut first = 0;
     let mut parts = Vec::new();
     for (i, end) in ends.iter().copied().chain([table.rows.len()]).enumerate() {
         let rows = table.rows[first..end].to_vec();
-        let part = Table { width: table.width, rows };
+        let part = table.with_rows(rows);
         let offset = (form.parent_offset + 3 * i) % 16;
         parts.push(matrix(&part, Form::new(form.layout, offset)));
         first = end;
@@ -113,49 +117,50 @@ pub fn chunked<T: Number>(table: &Table<T>, form: Form, ends: &[usize]) -> Matri
 }
 
 /// The table as an array (a struct for a batch).
-pub fn array<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
+pub fn array(table: &Table, form: Form) -> ArrayRef {
     match form.layout {
         Layout::FixedSizeList | Layout::Flat => fixed_size_list(table, form),
         Layout::Nested => nested(table, form),
-        Layout::List | Layout::PackedList => list::<T, i32>(table, form),
-        Layout::LargeList => list::<T, i64>(table, form),
+        Layout::List | Layout::PackedList => list::<i32>(table, form),
+        Layout::LargeList => list::<i64>(table, form),
         Layout::Struct | Layout::Batch => structs(table, form),
     }
 }
 
-fn padded<T: Number>(table: &Table<T>, rows: usize) -> Table<T> {
+fn padded(table: &Table, rows: usize) -> Table {
     let before = (0..rows).map(|i| (i % 2 == 0).then(|| vec![None; table.width]));
-    Table { width: table.width, rows: before.chain(table.rows.iter().cloned()).collect() }
+    table.with_rows(before.chain(table.rows.iter().cloned()).collect())
 }
 
-fn row_nulls<T>(table: &Table<T>) -> Option<NullBuffer> {
+fn row_nulls(table: &Table) -> Option<NullBuffer> {
     let is_valid = |row: usize| table.rows[row].is_some();
     let all = BooleanBuffer::collect_bool(table.rows.len(), is_valid);
     table.rows.iter().any(Option::is_none).then(|| NullBuffer::new(all))
 }
 
-fn item<T: Number>() -> Arc<Field> {
-    Arc::new(Field::new_list_field(T::TYPE, true))
+fn item(element: &DataType) -> Arc<Field> {
+    Arc::new(Field::new_list_field(element.clone(), true))
 }
 
 /// Elements row by row. Under a null row they are valid garbage: it must not be read.
-fn elements<T: Number>(table: &Table<T>, offset: usize) -> ArrayRef {
-    let flat: Vec<Option<T>> = table
+fn elements(table: &Table, offset: usize) -> ArrayRef {
+    let hidden = numbers::extremes(&table.element);
+    let flat: Vec<Option<Number>> = table
         .rows
         .iter()
         .flat_map(|row| match row {
             Some(row) => row.clone(),
-            None => (0..table.width).map(|i| Some(T::garbage(i))).collect(),
+            None => (0..table.width).map(|i| Some(hidden[i % hidden.len()])).collect(),
         })
         .collect();
-    T::array(&flat, offset)
+    numbers::array(&table.element, &flat, offset)
 }
 
-fn fixed_size_list<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
+fn fixed_size_list(table: &Table, form: Form) -> ArrayRef {
     let (offset, len) = (form.parent_offset, table.rows.len());
     let table = padded(table, offset);
     let list = FixedSizeListArray::try_new_with_length(
-        item::<T>(),
+        item(&table.element),
         table.width as i32,
         elements(&table, form.child_offset),
         row_nulls(&table),
@@ -164,7 +169,7 @@ fn fixed_size_list<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
     Arc::new(list.unwrap().slice(offset, len))
 }
 
-fn nested<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
+fn nested(table: &Table, form: Form) -> ArrayRef {
     let (offset, len) = (form.parent_offset, table.rows.len());
     let table = padded(table, offset);
     let width = table.width;
@@ -172,7 +177,7 @@ fn nested<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
     let outer = width / inner;
     let rows = table.rows.len();
     let inner_list = FixedSizeListArray::try_new_with_length(
-        item::<T>(),
+        item(&table.element),
         inner as i32,
         elements(&table, form.child_offset),
         None,
@@ -190,7 +195,7 @@ fn nested<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
     Arc::new(list.unwrap().slice(offset, len))
 }
 
-fn list<T: Number, O: arrow_array::OffsetSizeTrait>(table: &Table<T>, form: Form) -> ArrayRef {
+fn list<O: arrow_array::OffsetSizeTrait>(table: &Table, form: Form) -> ArrayRef {
     let (offset, len) = (form.parent_offset, table.rows.len());
     let table = padded(table, offset);
     let packed = form.layout == Layout::PackedList;
@@ -201,7 +206,7 @@ fn list<T: Number, O: arrow_array::OffsetSizeTrait>(table: &Table<T>, form: Form
         .collect();
     let values = if packed {
         let kept = table.rows.iter().filter(|row| row.is_some()).cloned().collect();
-        elements(&Table { width: table.width, rows: kept }, form.child_offset)
+        elements(&table.with_rows(kept), form.child_offset)
     } else {
         elements(&table, form.child_offset)
     };
@@ -210,24 +215,26 @@ fn list<T: Number, O: arrow_array::OffsetSizeTrait>(table: &Table<T>, form: Form
     let list: ArrayRef = if O::IS_LARGE {
         let offsets =
             OffsetBuffer::<i64>::new(offsets.iter().map(|o| o.as_usize() as i64).collect());
-        Arc::new(LargeListArray::new(item::<T>(), offsets, values, nulls))
+        Arc::new(LargeListArray::new(item(&table.element), offsets, values, nulls))
     } else {
         let offsets =
             OffsetBuffer::<i32>::new(offsets.iter().map(|o| o.as_usize() as i32).collect());
-        Arc::new(ListArray::new(item::<T>(), offsets, values, nulls))
+        Arc::new(ListArray::new(item(&table.element), offsets, values, nulls))
     };
     list.slice(offset, len)
 }
 
-fn column_arrays<T: Number>(table: &Table<T>, offset: usize) -> (Fields, Vec<ArrayRef>) {
-    let fields =
-        (0..table.width).map(|c| Field::new(format!("c{c}"), T::TYPE, true)).collect::<Vec<_>>();
-    let columns =
-        (0..table.width).map(|c| T::array(&table.column(c), (offset + c) % 16)).collect::<Vec<_>>();
+fn column_arrays(table: &Table, offset: usize) -> (Fields, Vec<ArrayRef>) {
+    let fields = (0..table.width)
+        .map(|c| Field::new(format!("c{c}"), table.element.clone(), true))
+        .collect::<Vec<_>>();
+    let columns = (0..table.width)
+        .map(|c| numbers::array(&table.element, &table.column(c), (offset + c) % 16))
+        .collect::<Vec<_>>();
     (fields.into(), columns)
 }
 
-fn structs<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
+fn structs(table: &Table, form: Form) -> ArrayRef {
     let (offset, len) = (form.parent_offset, table.rows.len());
     let table = padded(table, offset);
     let (fields, columns) = column_arrays(&table, form.child_offset);
@@ -237,45 +244,53 @@ fn structs<T: Number>(table: &Table<T>, form: Form) -> ArrayRef {
     Arc::new(array.slice(offset, len))
 }
 
-fn batch<T: Number>(table: &Table<T>, form: Form) -> RecordBatch {
+fn batch(table: &Table, form: Form) -> RecordBatch {
     let (fields, columns) = column_arrays(table, form.child_offset);
     let options = RecordBatchOptions::new().with_row_count(Some(table.rows.len()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).unwrap()
 }
 
-/// Reads a matrix back through the arrays that it goes out as, not through the crate's own views.
-pub fn read<T: Number>(matrix: &Matrix) -> Table<T> {
+/// Reads a matrix back through the arrays that it goes out as, not through the crate's own views:
+/// which rows are null, and the bits of the elements, row by row.
+pub fn read(matrix: &Matrix) -> (Vec<bool>, Vec<Option<u64>>) {
     let width = matrix.width();
-    let mut rows = Vec::new();
+    let (mut row_is_null, mut bits) = (Vec::new(), Vec::new());
     for array in matrix.to_arrays().unwrap() {
-        let is_null = |row: usize| array.is_null(row);
+        let mut values = array.clone();
+        let is_flat = array.data_type().is_numeric();
+        let rows = if is_flat { array.len() / width.max(1) } else { array.len() };
+        row_is_null.extend((0..rows).map(|row| !is_flat && array.is_null(row)));
+        let mut take = |row: usize, all: &[Option<u64>], from: usize| {
+            let is_null = !is_flat && array.is_null(row);
+            bits.extend((0..width).map(|i| if is_null { None } else { all[from + i] }));
+        };
         match array.data_type() {
             DataType::Struct(_) => {
-                let columns: Vec<Vec<Option<T>>> =
-                    array.as_struct().columns().iter().map(|c| T::options(c)).collect();
-                rows.extend((0..array.len()).map(|row| {
-                    (!is_null(row)).then(|| columns.iter().map(|column| column[row]).collect())
-                }));
+                let columns: Vec<_> =
+                    array.as_struct().columns().iter().map(|c| numbers::bits(c)).collect();
+                for row in 0..rows {
+                    let one: Vec<_> = columns.iter().map(|column| column[row]).collect();
+                    take(row, &one, 0);
+                }
             }
-            DataType::FixedSizeList(..) => {
-                let mut values = array.clone();
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                let all = numbers::bits(list.values());
+                (0..rows).for_each(|row| take(row, &all, list.value_offsets()[row] as usize));
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                let all = numbers::bits(list.values());
+                (0..rows).for_each(|row| take(row, &all, list.value_offsets()[row] as usize));
+            }
+            _ => {
                 while let DataType::FixedSizeList(..) = values.data_type() {
                     values = values.as_fixed_size_list().values().clone();
                 }
-                let flat = T::options(&values);
-                rows.extend((0..array.len()).map(|row| {
-                    (!is_null(row)).then(|| flat[row * width..(row + 1) * width].to_vec())
-                }));
-            }
-            DataType::List(_) => rows
-                .extend(array.as_list::<i32>().iter().map(|row| row.map(|row| T::options(&row)))),
-            DataType::LargeList(_) => rows
-                .extend(array.as_list::<i64>().iter().map(|row| row.map(|row| T::options(&row)))),
-            _ => {
-                let flat = T::options(&array);
-                rows.extend(flat.chunks(width.max(1)).map(|row| Some(row.to_vec())));
+                let all = numbers::bits(&values);
+                (0..rows).for_each(|row| take(row, &all, row * width));
             }
         }
     }
-    Table { width, rows }
+    (row_is_null, bits)
 }

@@ -16,14 +16,18 @@ pub struct Raw {
 
 impl Raw {
     pub fn of(value: &Value) -> Self {
-        let chunks = match value {
-            Value::Scalar(array) | Value::Vector(array) => vec![array.clone()],
-            Value::Matrix(matrix) => matrix.to_arrays().unwrap(),
-            Value::Number(number) => panic!("no function gives a bare number: {number}"),
-        };
         let mut raw = Self { values: Vec::new(), validity: Vec::new() };
-        raw.join(&chunks);
+        raw.add(value);
         raw
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Scalar(array) | Value::Vector(array) => self.join(std::slice::from_ref(array)),
+            Value::Matrix(matrix) => self.join(&matrix.to_arrays().unwrap()),
+            Value::Named(values) => values.iter().for_each(|(_, value)| self.add(value)),
+            Value::Number(_) | Value::Integer(_) => panic!("no function gives a bare number"),
+        }
     }
 
     fn join(&mut self, chunks: &[ArrayRef]) {
@@ -46,7 +50,7 @@ impl Raw {
                     self.join(&inner.collect::<Vec<_>>());
                 }
             }
-            Some(DataType::Float32 | DataType::Float64) => {
+            Some(number) if number.is_numeric() => {
                 let bytes = chunks.iter().map(|chunk| {
                     let data = chunk.to_data();
                     let size = chunk.data_type().primitive_width().unwrap();

@@ -1,140 +1,181 @@
-//! The naive answer of every function, and the order of additions written down once more, as
-//! simply as it can be said. A function that has no answer here fails the conformance tests.
+//! The naive answer of every function. A function that has no answer here fails the tests.
 
-use super::{Number, Outcome, Table};
+use arrow_schema::DataType;
+use raptors_arrow::compute::OptionValue;
 
-/// The order of additions of docs/guide/numbers.md: leaves of 1024, lanes of 8, a binary tree.
-pub fn ordered_sum(x: &[f64]) -> f64 {
-    let leaves: Vec<f64> = x
-        .chunks(1024)
-        .map(|leaf| {
-            let mut lanes = [-0.0; 8];
-            for (i, v) in leaf.iter().enumerate() {
-                lanes[i % 8] += v;
-            }
-            let [a, b, c, d, e, f, g, h] = lanes;
-            ((a + e) + (c + g)) + ((b + f) + (d + h))
-        })
-        .collect();
-    node(&leaves)
-}
+use super::numbers::{self, Number, integer, rounded};
+use super::outcome::{Failure, Outcome};
+use super::{Table, elementwise, pairs, products, reduce, transform};
 
-/// The largest power of two below the length goes left.
-fn node(leaves: &[f64]) -> f64 {
-    match leaves {
-        [] => -0.0,
-        [one] => *one,
-        _ => {
-            let left = leaves.len().next_power_of_two() / 2;
-            node(&leaves[..left]) + node(&leaves[left..])
-        }
-    }
-}
-
-/// A second operand.
+/// A second argument.
 #[derive(Clone, Debug)]
-pub enum Other<T> {
+pub enum Other {
     Nothing,
+    /// A plain number, which takes the element type.
     Number(f64),
-    Scalar(T),
-    Row(Vec<Option<T>>),
-    Column(Vec<Option<T>>),
-    Matrix(Table<T>),
+    Integer(i64),
+    Scalar(Number),
+    Row(Vec<Option<Number>>),
+    Column(Vec<Option<Number>>),
+    Matrix(Table),
+}
+
+/// Which norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    One,
+    Two,
+    Infinity,
 }
 
 /// Options as the oracle takes them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub axis: Option<i64>,
     pub skip_nulls: bool,
     pub min_count: usize,
+    pub ddof: usize,
+    pub order: Order,
+    pub min: Option<Number>,
+    pub max: Option<Number>,
+    pub to: DataType,
+    pub safe: bool,
+    pub metric: String,
+    pub k: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { axis: None, skip_nulls: true, min_count: 1 }
+        Self {
+            axis: None,
+            skip_nulls: true,
+            min_count: 1,
+            ddof: 0,
+            order: Order::Two,
+            min: None,
+            max: None,
+            to: DataType::Null,
+            safe: true,
+            metric: String::new(),
+            k: 0,
+        }
     }
 }
 
+impl Settings {
+    /// Takes an option's value. Panics for one that no oracle knows.
+    pub fn take(&mut self, name: &str, value: &OptionValue) {
+        match (name, value) {
+            ("axis", OptionValue::None) => self.axis = None,
+            ("axis", OptionValue::Count(axis)) => self.axis = Some(*axis),
+            ("skip_nulls", OptionValue::Flag(flag)) => self.skip_nulls = *flag,
+            ("safe", OptionValue::Flag(flag)) => self.safe = *flag,
+            ("min_count", OptionValue::Count(n)) => self.min_count = *n as usize,
+            ("ddof", OptionValue::Count(n)) => self.ddof = *n as usize,
+            ("k", OptionValue::Count(n)) => self.k = *n as usize,
+            ("ord", OptionValue::Count(1)) => self.order = Order::One,
+            ("ord", OptionValue::Count(2)) => self.order = Order::Two,
+            ("ord", OptionValue::Number(1.0)) => self.order = Order::One,
+            ("ord", OptionValue::Number(2.0)) => self.order = Order::Two,
+            ("ord", OptionValue::Number(f64::INFINITY)) => self.order = Order::Infinity,
+            ("ord", OptionValue::Text(word)) if word == "inf" => self.order = Order::Infinity,
+            ("metric", OptionValue::Text(word)) => self.metric.clone_from(word),
+            ("min", value) => self.min = bound(value),
+            ("max", value) => self.max = bound(value),
+            ("type", OptionValue::None) => {}
+            ("type", OptionValue::Text(name)) => {
+                let known = numbers::TYPES.iter().find(|(known, _)| known == name);
+                self.to = known.expect("a type").1.clone();
+            }
+            _ => panic!("no oracle knows the option {name} with the value {value}"),
+        }
+    }
+}
+
+fn bound(value: &OptionValue) -> Option<Number> {
+    match value {
+        OptionValue::None => None,
+        OptionValue::Count(n) => Some(Number::Int(*n)),
+        OptionValue::Number(n) => Some(Number::Float(*n)),
+        other => panic!("{other} is no bound"),
+    }
+}
+
+/// A plain number in an element type, if it can hold it: floats round, integers take whole ones.
+pub fn held(element: &DataType, number: Number) -> Option<Number> {
+    match number {
+        _ if element.is_floating() => Some(rounded(element, number.to_f64())),
+        Number::Float(x) if x.fract() == 0.0 && x.abs() < 2f64.powi(100) => {
+            integer(element, x as i128)
+        }
+        Number::Float(_) => None,
+        whole => integer(element, whole.to_i128()),
+    }
+}
+
+/// What a call gives.
+pub type Answer = Result<Outcome, Failure>;
+
 /// The answer of a function. Panics for one it does not know: add its oracle here.
-pub fn answer<T: Number>(name: &str, x: &Table<T>, y: &Other<T>, settings: Settings) -> Outcome {
-    let fixed = |axis| Settings { axis: Some(axis), ..settings };
+pub fn answer(name: &str, x: &Table, y: &Other, settings: &Settings) -> Answer {
+    let fixed = |axis| Settings { axis: Some(axis), ..settings.clone() };
     match name {
-        "sum" => reduction(x, settings, sum),
-        "mean" => reduction(x, settings, mean),
-        "sum_axis0" => reduction(x, fixed(0), sum),
-        "mean_axis0" => reduction(x, fixed(0), mean),
-        "mean_axis1" => reduction(x, fixed(1), mean),
-        "add" | "broadcast_add" => arithmetic(x, y, T::plus),
-        "subtract" => arithmetic(x, y, T::minus),
-        "multiply" | "scale" => arithmetic(x, y, T::times),
-        "divide" => arithmetic(x, y, T::over),
+        "sum" => reduce::sum(x, settings),
+        "mean" => reduce::mean(x, settings),
+        "sum_axis0" => reduce::sum(x, &fixed(0)),
+        "mean_axis0" => reduce::mean(x, &fixed(0)),
+        "mean_axis1" => reduce::mean(x, &fixed(1)),
+        "min" => reduce::extreme(x, settings, false),
+        "max" => reduce::extreme(x, settings, true),
+        "argmin" => reduce::place(x, settings, false),
+        "argmax" => reduce::place(x, settings, true),
+        "count" => reduce::count(x, settings),
+        "var" => reduce::var(x, settings, false),
+        "std" => reduce::var(x, settings, true),
+        "norm" => reduce::norm(x, settings),
+        "add" | "broadcast_add" => elementwise::binary(x, y, elementwise::add),
+        "subtract" => elementwise::binary(x, y, elementwise::subtract),
+        "multiply" | "scale" => elementwise::binary(x, y, elementwise::multiply),
+        "divide" => elementwise::binary(x, y, elementwise::divide),
+        "minimum" => elementwise::binary(x, y, elementwise::minimum),
+        "maximum" => elementwise::binary(x, y, elementwise::maximum),
+        "negate" => elementwise::negate(x),
+        "abs" => elementwise::abs(x),
+        "square" => elementwise::square(x),
+        "sqrt" => elementwise::sqrt(x),
+        "clip" => elementwise::clip(x, settings),
+        "cast" => elementwise::cast(x, settings),
+        "transpose" => Ok(elementwise::transpose(x)),
+        "dot" => pairs::row_by_row(x, y, pairs::dot),
+        "cosine_similarity" => pairs::row_by_row(x, y, pairs::cosine),
+        "l2_distance" => pairs::row_by_row(x, y, pairs::l2),
+        "l1_distance" => pairs::row_by_row(x, y, pairs::l1),
+        "normalize" => transform::normalize(x, settings),
+        "standardize" => transform::standardize(x, settings),
+        "center" => transform::center(x, settings),
+        "minmax_scale" => transform::minmax_scale(x, settings),
+        "softmax" => transform::softmax(x),
+        "matmul" => products::matmul(x, y),
+        "pairwise" => products::pairwise(x, y, settings),
+        "gram" => products::gram(x),
+        "covariance" => products::covariance(x, settings),
+        "correlation" => products::correlation(x),
+        "top_k" => products::top_k(x, y, settings),
         _ => panic!("no oracle for the function {name:?}: write one in tests/oracle/spec.rs"),
     }
 }
 
-fn sum<T: Number>(values: &[Option<T>]) -> f64 {
-    if values.iter().all(Option::is_none) {
-        return 0.0;
+/// The type of means, norms and the like.
+pub fn real_type(element: &DataType) -> DataType {
+    if element.is_integer() { DataType::Float64 } else { element.clone() }
+}
+
+/// Whether `a` comes before `b`: −0 before +0, and no NaN before or after anything.
+pub fn precedes(a: Number, b: Number) -> bool {
+    match (a, b) {
+        (Number::Float(a), Number::Float(b)) => {
+            a < b || a == b && a.is_sign_negative() && b.is_sign_positive()
+        }
+        _ => a.to_i128() < b.to_i128(),
     }
-    let in_place: Vec<f64> = values.iter().map(|v| v.map_or(-0.0, T::to_f64)).collect();
-    ordered_sum(&in_place)
-}
-
-fn mean<T: Number>(values: &[Option<T>]) -> f64 {
-    sum(values) / values.iter().flatten().count() as f64
-}
-
-fn reduction<T: Number>(x: &Table<T>, settings: Settings, f: fn(&[Option<T>]) -> f64) -> Outcome {
-    let one = |values: Vec<Option<T>>, row_is_null: bool| {
-        let valid = values.iter().flatten().count();
-        let is_null = row_is_null
-            || valid < settings.min_count
-            || !settings.skip_nulls && valid < values.len();
-        (!is_null).then(|| settled(T::from_f64(f(&values))))
-    };
-    let bits = match settings.axis {
-        None => vec![one(x.flat(), false)],
-        Some(0) => (0..x.width).map(|c| one(x.column(c), false)).collect(),
-        Some(_) => (0..x.rows.len())
-            .map(|r| one((0..x.width).map(|c| x.get(r, c)).collect(), x.rows[r].is_none()))
-            .collect(),
-    };
-    Outcome { shape: None, row_is_null: Vec::new(), bits }
-}
-
-fn arithmetic<T: Number>(x: &Table<T>, y: &Other<T>, f: fn(T, T) -> T) -> Outcome {
-    let rows = x.rows.len();
-    let other = |row: usize, column: usize| match y {
-        Other::Nothing => panic!("arithmetic needs a second operand"),
-        Other::Number(number) => Some(T::from_f64(*number)),
-        Other::Scalar(value) => Some(*value),
-        Other::Row(values) => values[column],
-        Other::Column(values) => values[row],
-        Other::Matrix(table) => table.get(row, column),
-    };
-    let row_is_null: Vec<bool> = (0..rows)
-        .map(|row| {
-            x.rows[row].is_none()
-                || match y {
-                    Other::Column(values) => values[row].is_none(),
-                    Other::Matrix(table) => table.rows[row].is_none(),
-                    _ => false,
-                }
-        })
-        .collect();
-    let bits = (0..rows)
-        .flat_map(|row| (0..x.width).map(move |column| (row, column)))
-        .map(|(row, column)| {
-            let (x, y) = (x.get(row, column)?, other(row, column)?);
-            (!row_is_null[row]).then(|| settled(f(x, y)))
-        })
-        .collect();
-    Outcome { shape: Some((rows, x.width)), row_is_null, bits }
-}
-
-/// The bits, with the canonical NaN for any.
-fn settled<T: Number>(value: T) -> u64 {
-    let value = if value.to_f64().is_nan() { T::from_f64(f64::NAN) } else { value };
-    value.bits()
 }

@@ -26,7 +26,8 @@ def listed(values: np.ndarray, large: bool) -> pa.Array:
 
 
 def sliced(values: np.ndarray) -> pa.Array:
-    garbage = np.full((3, values.shape[1]), np.nan, values.dtype)
+    fill = np.nan if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+    garbage = np.full((3, values.shape[1]), fill, values.dtype)
     return fixed(np.concatenate([garbage, values, garbage]))[3:-3]
 
 
@@ -65,8 +66,12 @@ FORMS = {
 
 def values_of(result) -> np.ndarray:
     """Any result as a NumPy array, nulls as NaN."""
-    if result is None or isinstance(result, float):
+    if result is None or isinstance(result, float | int):
         return np.array(np.nan if result is None else result)
+    if isinstance(result, tuple):
+        return np.concatenate([values_of(one).astype("f8").reshape(-1) for one in result])
+    if isinstance(result, np.ma.MaskedArray):
+        return result.astype("f8").filled(np.nan)
     if isinstance(result, np.ndarray):
         return result
     if isinstance(result, pl.DataFrame | pl.Series):
@@ -80,5 +85,7 @@ def values_of(result) -> np.ndarray:
         result = result.storage
     if isinstance(result, pa.FixedSizeListArray | pa.ListArray | pa.LargeListArray):
         rows = [[np.nan if v is None else v for v in row] for row in result.to_pylist() if row]
-        return np.array(rows, result.type.value_type.to_pandas_dtype())
+        element = result.type.value_type
+        has_no_nan = pa.types.is_integer(element) and result.flatten().null_count > 0
+        return np.array(rows, "f8" if has_no_nan else element.to_pandas_dtype())
     return result.to_numpy(zero_copy_only=False)

@@ -44,6 +44,7 @@ X = fixed(np.ones((16, 8), "f4"), np.arange(16) != 3)
 CHUNKED = pa.chunked_array([X, X])
 TEXT = pa.array(["no", "numbers"])
 ARRAY = np.ones((16, 8), "f4")
+NOTHING = np.ones((3, 0), "i2")
 SERIES = pl.Series("x", ARRAY)
 TABLE = pa.table({"a": [1.0, 2.0], "b": [3.0, None]})
 
@@ -69,6 +70,7 @@ def test_numpy_round_trips():
     def work(i):
         ra.scale(ARRAY, 2.0)
         ra.sum(ARRAY, axis=1)
+        ra.argmin(NOTHING, axis=1)  # masked
         if i % 4 == 0:
             refused(lambda: ra.scale(ARRAY, ARRAY))
 
@@ -92,6 +94,8 @@ def test_streams_tables_and_series():
     def work(i):
         ra.scale(CHUNKED, 2.0)
         ra.sum(SERIES, axis=0)
+        ra.transpose(SERIES)
+        ra.cast(SERIES, "int8")
         ra.scale(TABLE, 2.0)
         refused(lambda: ra.add(SERIES, CHUNKED))
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from calls import calls, numbers
 
 import raptors_arrow as ra
 
@@ -35,33 +36,118 @@ def test_the_namespace_is_there_in_whichever_order(first):
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+#: Functions whose results are no column.
+SERIES_ONLY = {"transpose", "top_k", "gram", "covariance", "correlation"}
+
+
+def leaf(dtype: pl.DataType) -> pl.DataType:
+    return leaf(dtype.inner) if dtype.is_nested() else dtype
+
+
+def same(got: list, expected: list) -> bool:
+    """Whether they are equal, NaN with NaN."""
+    return str(got) == str(expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "i1", "i8", "u1", "u8"])
 @pytest.mark.parametrize("name", ra.list_functions())
-def test_every_function_in_every_engine(name):
+def test_every_function_in_every_engine(name, dtype):
     function = ra.get_function(name)
-    seconds = {"number": 2.0, "operand": 2.0, "row": pl.Series(VALUES[0]), "matrix": EMB}
-    rest = [seconds[kind] for kind in function.argument_kinds[1:]]
-    axes = (None, 0, 1) if "axis" in function.options and not rest else (None,)
-    for axis in axes:
-        options = {} if axis is None else {"axis": axis}
-        expected = function(EMB, *rest, **options)
-        series = getattr(EMB.raptors, name)(*rest, **options)
-        if isinstance(expected, pl.Series):
-            assert series.equals(expected)
+    values = numbers((6, 4), dtype, name)
+    emb = pl.Series("emb", values)
+    frame = pl.DataFrame({"emb": emb, "listed": emb.arr.to_list()})
+    for rest, options in calls(name, values):
+        expected = function(emb, *rest, **options)
+        series = getattr(emb.raptors, name)(*rest, **options)
+        if isinstance(expected, tuple):
+            assert [a.to_list() for a in series] == [a.to_list() for a in expected]
+            assert [a.name for a in series] == list(series._fields)
+        elif isinstance(expected, pl.Series):
+            assert series.equals(expected, null_equal=True) and series.name == "emb"
         else:
-            assert series == expected
+            assert same(series, expected)
         for column in ("emb", "listed"):
-            lazy = FRAME.lazy().select(getattr(pl.col(column).raptors, name)(*rest, **options))
+            if name in SERIES_ONLY or (name == "pairwise" and not rest):
+                with pytest.raises(ra.RaptorsTypeError, match=f"{name}: .*series.*raptors.{name}"):
+                    getattr(pl.col(column).raptors, name)(*rest, **options)
+                continue
+            if name in ("matmul", "pairwise") and column == "listed":
+                with pytest.raises(ra.RaptorsTypeError, match=f"{name}: .*pl.Array"):
+                    frame.select(getattr(pl.col(column).raptors, name)(*rest, **options))
+                continue
+            lazy = frame.lazy().select(getattr(pl.col(column).raptors, name)(*rest, **options))
             schema = lazy.collect_schema()
             for engine in ("in-memory", "streaming"):
                 got = lazy.collect(engine=engine)
                 assert got.schema == schema
-                values = got[column].to_list()
+                got = got[column]
                 if not isinstance(expected, pl.Series):
-                    assert values == [expected]
-                elif len(expected) == len(EMB):
-                    assert values == expected.to_list()
+                    assert same(got.to_list(), [expected])
+                elif options.get("axis", 1) == 0 and function.gives == "reduced":
+                    assert same(got.to_list(), [expected.to_list()])
+                elif name.endswith("_axis0"):
+                    assert same(got.to_list(), [expected.to_list()])
                 else:
-                    assert values == [expected.to_list()]
+                    assert same(got.to_list(), expected.to_list())
+                if isinstance(expected, pl.Series):
+                    assert leaf(got.dtype) == leaf(expected.dtype)
+
+
+def test_result_types_of_integer_columns():
+    x = pl.col("e").raptors
+    frame = pl.DataFrame({"e": pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int16, 2))})
+    lazy = frame.lazy().select(
+        sum=x.sum(axis=1),
+        mean=x.mean(axis=1),
+        best=x.argmax(axis=1),
+        length=x.norm(axis=1),
+        most=x.max(axis=1),
+        dot=x.dot(pl.col("e")),
+        unit=x.normalize(),
+        wide=x.cast(pl.Float32),
+        twice=x.scale(2),
+    )
+    assert lazy.collect_schema() == {
+        "sum": pl.Int64,
+        "mean": pl.Float64,
+        "best": pl.Int64,
+        "length": pl.Float64,
+        "most": pl.Int16,
+        "dot": pl.Float64,
+        "unit": pl.Array(pl.Float64, 2),
+        "wide": pl.Array(pl.Float32, 2),
+        "twice": pl.Array(pl.Int16, 2),
+    }
+    assert lazy.collect(engine="streaming").schema == lazy.collect_schema()
+    with pytest.raises(ra.RaptorsTypeError, match="sum: expected numbers.*Utf8"):
+        pl.LazyFrame({"e": ["a"]}).select(x.sum()).collect_schema()
+
+
+def test_whole_columns_are_in_view_where_they_are_needed():
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal((100_000, 2))
+    lazy = pl.LazyFrame({"emb": pl.Series("emb", values)})
+    for engine in ("in-memory", "streaming"):
+        for name in ("standardize", "center", "minmax_scale"):
+            got = lazy.select(getattr(pl.col("emb").raptors, name)()).collect(engine=engine)["emb"]
+            assert got.to_numpy().tobytes() == getattr(ra, name)(values).tobytes()
+    scores = pl.col("emb").raptors.dot(pl.col("emb").raptors.mean(axis=0))
+    got = lazy.select(scores).collect(engine="streaming")["emb"].to_numpy()
+    np.testing.assert_array_equal(got, ra.dot(values, ra.mean(values, axis=0)))
+
+
+def test_transforms_by_group():
+    got = FRAME.with_columns(pl.col("emb").raptors.center().over("k"))["emb"].to_numpy()
+    for k in (1, 2, 3):
+        own = FRAME["k"].to_numpy() == k
+        np.testing.assert_array_equal(got[own], VALUES[own] - VALUES[own].mean(axis=0))
+    lengths = FRAME.group_by("k", maintain_order=True).agg(pl.col("emb").raptors.norm(axis=1))
+    assert lengths["emb"].list.len().to_list() == [2, 3, 1]
+
+
+def test_several_columns_at_once():
+    got = FRAME.select(pl.col("emb", "listed").raptors.mean(axis=1))
+    assert got["emb"].to_list() == got["listed"].to_list() == VALUES.mean(axis=1).tolist()
 
 
 def test_expressions_as_operands():

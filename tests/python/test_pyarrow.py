@@ -6,12 +6,14 @@ import pyarrow.acero as acero
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from calls import numbers
 from forms import fixed, values_of
 
 import raptors_arrow as ra
 
 VALUES = np.arange(1, 25, dtype="f4").reshape(6, 4)
 X = fixed(VALUES, np.arange(6) != 2)
+TURNED = X.take(pa.array([5, 4, 3, 2, 1, 0]))
 
 
 def test_register_gives_a_name_and_is_harmless_twice():
@@ -25,21 +27,56 @@ def test_register_gives_a_name_and_is_harmless_twice():
     assert pc.call_function(other, [X]).null_count == 6
 
 
+#: Functions that make no row from one row alone, whatever the options.
+NOT_BY_ROW = {"sum_axis0", "mean_axis0", "transpose", "top_k"}
+NOT_BY_ROW |= {"matmul", "pairwise", "gram", "covariance", "correlation"}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "u1"])
 @pytest.mark.parametrize("name", ra.list_functions())
-def test_every_function_registers_or_says_why_not(name):
+def test_every_function_registers_or_says_why_not(name, dtype):
     function = ra.get_function(name)
-    try:
-        registered = ra.pyarrow.register(name, X.type)
-    except ra.RaptorsValueError as error:
-        assert "each row" in str(error)
-        assert name.endswith("_axis0")
+    values = numbers((6, 4), dtype, name)
+    x = fixed(values, np.arange(6) != 2)
+    options = {"axis": 1} if len(function.arguments) == 1 and "axis" in function.options else {}
+    options |= {"type": pa.float64()} if "type" in function.options else {}
+    options |= {"max": 3} if "max" in function.options else {}
+    if name in NOT_BY_ROW:
+        with pytest.raises(ra.RaptorsValueError, match=f"{name}: .*one result for each row"):
+            ra.pyarrow.register(name, x.type, **options)
         return
-    seconds = {"number": pa.scalar(2, pa.float32()), "operand": X, "row": X[1], "matrix": X}
-    rest = [seconds[kind] for kind in function.argument_kinds[1:]]
-    got = pc.call_function(registered, [X, *rest])
-    rest = [pa.array(r.values) if isinstance(r, pa.FixedSizeListScalar) else r for r in rest]
-    axis = {"axis": 1} if len(function.arguments) == 1 and "axis" in function.options else {}
-    assert got.equals(function(X, *rest, **axis))
+    registered = ra.pyarrow.register(name, x.type, **options)
+    number = pa.scalar(2, x.type.value_type)
+    seconds = {"number": [number], "operand": [x, x[1]], "row": [x[1]], "vectors": [x, x[1]]}
+    for rest in [[]] if len(function.arguments) == 1 else [[y] for y in seconds[KIND[name]]]:
+        got = pc.call_function(registered, [x, *rest])
+        rest = [pa.array(r.values) if isinstance(r, pa.FixedSizeListScalar) else r for r in rest]
+        assert got.equals(function(x, *rest, **options))
+
+
+KIND = {name: ra.get_function(name).argument_kinds[-1] for name in ra.list_functions()}
+
+
+@pytest.mark.parametrize("name", ["standardize", "center", "minmax_scale"])
+def test_transforms_of_columns_are_refused(name):
+    with pytest.raises(ra.RaptorsValueError, match=f"{name}: .*each row.*pass axis=1"):
+        ra.pyarrow.register(name, X.type)
+    registered = ra.pyarrow.register(name, X.type, axis=1)
+    assert pc.call_function(registered, [X]).equals(getattr(ra, name)(X, axis=1))
+
+
+def test_a_column_of_numbers_is_one_for_each_row():
+    weights = pa.array(np.arange(6, dtype="f4"))
+    registered = ra.pyarrow.register("multiply", X.type, y=pa.float32())
+    got = pc.call_function(registered, [X, weights])
+    assert got.equals(ra.multiply(X, weights, axis=0))
+    # Also where there are as many rows as columns: nothing is guessed from the data.
+    assert pc.call_function(registered, [X[:4], weights[:4]]).equals(got[:4])
+    assert pc.call_function(registered, [X, weights[2]]).equals(ra.multiply(X, 2))
+    with pytest.raises(ra.RaptorsTypeError, match="dot: expected a type of lists for y, got float"):
+        ra.pyarrow.register("dot", X.type, y=pa.float32())
+    with pytest.raises(ra.RaptorsTypeError, match="dot: expected a pyarrow type, got 'float'"):
+        ra.pyarrow.register("dot", X.type, y="float")
 
 
 @pytest.mark.parametrize("axis", [0, None])
@@ -63,6 +100,26 @@ def test_expressions_in_datasets_and_filters(tmp_path):
     assert scaled["emb"].to_pylist() == ra.scale(X, 2).to_pylist()
     more = ra.pyarrow.expression("broadcast_add", "emb", [1, 2, 3, 4], type=kind)
     assert dataset.to_table(columns={"m": more})["m"].null_count == 1
+
+
+def test_options_by_place_and_vectors_in_expressions():
+    rows = ds.dataset(pa.table({"id": range(6), "emb": X, "other": TURNED}))
+    query = VALUES[1]
+    calls = {
+        "clipped": (("clip", "emb", 3, 10), ra.clip(X, 3, 10)),
+        "wide": (("cast", "emb", "float64"), ra.cast(X, "float64")),
+        "unit": (("normalize", "emb"), ra.normalize(X)),
+        "likely": (("softmax", "emb"), ra.softmax(X)),
+        "near": (("l2_distance", "emb", query.tolist()), ra.l2_distance(X, query)),
+        "dot": (("dot", "emb", pc.field("other")), ra.dot(X, TURNED)),
+        "best": (("argmax", "emb"), ra.argmax(X, axis=1)),
+    }
+    made = {name: ra.pyarrow.expression(*call, type=X.type) for name, (call, _) in calls.items()}
+    got = rows.to_table(columns=made)
+    for name, (_, expected) in calls.items():
+        assert got[name].combine_chunks().equals(expected), name
+    near = rows.to_table(columns=["id"], filter=made["near"] < 1)
+    assert near["id"].to_pylist() == [1]
 
 
 def test_expressions_in_acero():

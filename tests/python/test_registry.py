@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import calls, numbers
 
 import raptors_arrow as ra
 
@@ -28,9 +29,12 @@ def test_each_is_a_function_of_the_package(name):
     about = ra.get_function(name)
     parameters = inspect.signature(function).parameters
     assert tuple(parameters)[: len(about.arguments)] == about.arguments
+    assert len(about.argument_kinds) == len(about.arguments)
+    assert about.option_kinds.keys() == about.options.keys()
     for option, default in about.options.items():
-        assert parameters[option].default == default
-        assert option in function.__doc__
+        must = parameters[option].default is inspect.Parameter.empty
+        assert default is None if must else parameters[option].default == default
+        assert f"\n{option} : " in function.__doc__
     assert parameters["width"].kind is inspect.Parameter.KEYWORD_ONLY
     assert str(inspect.signature(function)) == about.signature
     assert function.__name__ == function.__qualname__ == name
@@ -39,6 +43,17 @@ def test_each_is_a_function_of_the_package(name):
     assert pickle.loads(pickle.dumps(about)).name == name
     assert name in ra.__all__
     assert examples(function.__doc__, name).failed == 0
+    assert f"ra.{name}(" in function.__doc__.split("Examples")[1]
+    assert about.doc == function.__doc__
+
+
+def test_each_example_belongs_to_a_function():
+    page = ROOT / "src" / "python" / "examples.txt"
+    if not page.exists():
+        pytest.skip("not in a source tree")
+    names = [line[2:] for line in page.read_text().splitlines() if line.startswith("# ")]
+    assert len(names) == len(set(names))
+    assert set(names) == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", [n for n in ra.__all__ if n not in FUNCTIONS])
@@ -50,6 +65,9 @@ def test_everything_else_is_documented_with_examples_that_run(name):
         assert thing.__doc__
         if inspect.isbuiltin(thing):
             assert examples(thing.__doc__, name).failed == 0
+
+
+def test_the_package_is_documented_with_examples_that_run():
     assert doctest.testmod(ra).failed == 0
 
 
@@ -63,6 +81,23 @@ def test_nothing_public_is_missing():
 def test_the_stub_is_what_the_registry_says():
     stubs = [sys.executable, ROOT / "scripts" / "stubs.py", "--check"]
     subprocess.run(stubs, check=True)
+
+
+@pytest.mark.skipif(not (ROOT / "scripts" / "functions.py").exists(), reason="not in a source tree")
+def test_the_page_of_functions_is_what_the_registry_says():
+    page = [sys.executable, ROOT / "scripts" / "functions.py", "--check"]
+    subprocess.run(page, check=True)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FUNCTIONS if ra.get_function(name).gives == "named"]
+)
+def test_several_results_are_a_named_tuple_that_pickles(name):
+    made = getattr(ra, "".join(word.capitalize() for word in name.split("_")))
+    one = made(*range(len(made._fields)))
+    again = pickle.loads(pickle.dumps(one))
+    assert again == one and type(again) is made and made.__module__ == "raptors_arrow"
+    assert made.__name__ in ra.__all__ and name in made.__doc__
 
 
 def test_calling_by_name_is_calling():
@@ -86,6 +121,19 @@ def test_explain_says_how_a_call_would_run():
     assert repr(small) == str(small)
     columns = ra.explain("sum", np.asfortranarray(np.ones((4, 2))), axis=0)
     assert "column by column" in columns.view
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_call_can_be_explained(name):
+    values = numbers((6, 4), "f4", name)
+    for rest, options in calls(name, values):
+        plan = ra.explain(name, values, *rest, **options)
+        assert plan.function == name and plan.copied is None
+        assert plan.bytes_read >= values.nbytes and plan.threads == 1
+        strided = [np.repeat(y, 2, axis=0)[::2] if isinstance(y, np.ndarray) else y for y in rest]
+        if any(isinstance(y, np.ndarray) for y in rest):
+            second = ra.get_function(name).arguments[1]
+            assert ra.explain(name, values, *strided, **options).copied.startswith(f"{second}: ")
 
 
 def test_build_info_threads_and_pool():

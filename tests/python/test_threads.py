@@ -11,9 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 import pytest
-from forms import fixed
+from calls import PRODUCTS, calls, numbers
+from forms import fixed, values_of
 
 import raptors_arrow as ra
+
+
+def bits(result) -> bytes:
+    return np.ascontiguousarray(values_of(result)).tobytes()
 
 
 def long_column(gigabytes: float) -> pa.ChunkedArray:
@@ -46,6 +51,19 @@ def test_one_object_from_eight_threads():
         assert set(pool.map(lambda _: ra.sum(column), range(64))) == {800_000.0}
 
 
+def test_every_function_from_eight_threads():
+    values = numbers((300, 8), "f4", "sqrt")
+    work = [(name, *call) for name in ra.list_functions() for call in calls(name, values)]
+    run = [bits(getattr(ra, name)(values, *rest, **options)) for name, rest, options in work]
+
+    def again(i):
+        name, rest, options = work[i]
+        return name in PRODUCTS or bits(getattr(ra, name)(values, *rest, **options)) == run[i]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(again, list(range(len(work))) * 4))
+
+
 def test_other_threads_run_while_a_kernel_does():
     column = long_column(6)
     ticks = []
@@ -69,6 +87,7 @@ def test_other_threads_run_while_a_kernel_does():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, if another test loaded it
 def test_a_forked_child_works_after_the_pool_has_started():
     values = np.ones((2_000_000, 8), "f4")
     assert ra.sum(values) == 16_000_000.0

@@ -1,0 +1,151 @@
+"""The cells of each suite: a function, an element type and a shape."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+__all__ = ["SUITES", "Cell", "cells_of", "select"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One thing that is measured.
+
+    Examples
+    --------
+    >>> Cell("seed", "mean_axis0", "float32", 512, 512).name
+    'mean_axis0/float32/512x512'
+    """
+
+    suite: str
+    function: str
+    dtype: str
+    rows: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        """The name that ``--filter`` looks at."""
+        return f"{self.function}/{self.dtype}/{self.shape}"
+
+    @property
+    def shape(self) -> str:
+        """Rows and width, such as ``512x512``."""
+        return f"{self.rows}x{self.width}"
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of the matrix."""
+        return self.rows * self.width
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return int(self.dtype.removeprefix("float")) // 8
+
+
+AXES = ("", "_axis0", "_axis1")
+FLOATS = ("float32", "float64")
+SEED = ("sum", "mean", "mean_axis0", "mean_axis1", "broadcast_add", "scale")
+SHAPES = (
+    (1_000_000, 2),
+    (1_000_000, 3),
+    (500_000, 8),
+    (200_000, 16),
+    (65_536, 64),
+    (10_000, 384),
+    (50_000, 768),
+    (64, 65_536),
+    (4, 1_000_000),
+)
+MEASURES = (
+    *(f + axis for f in ("sum", "mean") for axis in AXES),
+    "broadcast_add",
+    "scale",
+)
+EXTREMES = tuple(f + axis for f in ("min", "max", "argmin", "argmax") for axis in AXES)
+VECTORS = (
+    "dot",
+    "dot_vector",
+    "cosine_similarity",
+    "l2_distance",
+    "normalize",
+    "standardize",
+    "softmax",
+    "std_axis0",
+    "norm_axis1",
+    "top_k",
+    "pairwise",
+)
+
+
+def _seed() -> Iterable[Cell]:
+    for dtype in FLOATS:
+        for side in (512, 1024, 2048):
+            for function in SEED:
+                yield Cell("seed", function, dtype, side, side)
+
+
+def _shapes() -> Iterable[Cell]:
+    for rows, width in SHAPES:
+        for dtype in FLOATS:
+            # The bars on minima and maxima are of float32.
+            for function in MEASURES + (EXTREMES if dtype == "float32" else ()):
+                yield Cell("shapes", function, dtype, rows, width)
+
+
+def _scaling() -> Iterable[Cell]:
+    for power in range(6, 23):
+        for function in SEED:
+            yield Cell("scaling", function, "float32", 2**power, 64)
+
+
+def _overhead() -> Iterable[Cell]:
+    for dtype in FLOATS:
+        for function in SEED:
+            yield Cell("overhead", function, dtype, 8, 8)
+
+
+def _vectors() -> Iterable[Cell]:
+    for function in VECTORS:
+        yield Cell("vectors", function, "float32", 50_000, 768)
+
+
+def _memory() -> Iterable[Cell]:
+    for rows, width in ((2048, 2048), (1_000_000, 3), (50_000, 768), (4, 1_000_000)):
+        for dtype in FLOATS:
+            for function in SEED:
+                yield Cell("memory", function, dtype, rows, width)
+    for function in ("normalize", "standardize", "softmax", "std_axis0", "top_k"):
+        yield Cell("memory", function, "float32", 50_000, 768)
+
+
+#: The suites by name. Cells of one shape follow each other, so that they share their inputs.
+SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
+    "seed": _seed,
+    "shapes": _shapes,
+    "scaling": _scaling,
+    "overhead": _overhead,
+    "vectors": _vectors,
+    "memory": _memory,
+}
+
+
+def cells_of(suite: str) -> list[Cell]:
+    """List the cells of a suite in the order in which they are measured."""
+    return list(SUITES[suite]())
+
+
+def select(cells: Iterable[Cell], pattern: str | None) -> list[Cell]:
+    """Keep the cells whose name fits a glob, or contains a text without ``*``, ``?`` and ``[``.
+
+    Examples
+    --------
+    >>> [cell.name for cell in select(cells_of("seed"), "sum/*64/512*")]
+    ['sum/float64/512x512']
+    """
+    if pattern is None:
+        return list(cells)
+    if any(sign in pattern for sign in "*?["):
+        return [cell for cell in cells if fnmatchcase(cell.name, pattern)]
+    return [cell for cell in cells if pattern in cell.name]

@@ -1,0 +1,559 @@
+//! Runs an operation over the elements of a matrix and an operand, tile by tile.
+//!
+//! Knows how operands broadcast, which results are null and where they are stored; which operation it
+//! is stands in [`super::arithmetic`] and [`super::shape`].
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
+use pulp::bytemuck;
+
+use super::arithmetic::work;
+use super::operand::Aligned;
+use crate::buffer::Output;
+use crate::dispatch::vendor::Operation;
+use crate::dispatch::{Backend, Level, Plan, Store, Work, machine, run, simd};
+use crate::error::{Error, Result};
+use crate::kernel::{
+    Binary, Body, Divisor, Simd, each, each_past_cache, each_scalar, each_scalar_past_cache,
+    repeat_each,
+};
+use crate::matrix::{
+    self, Bits, Chunk, Column, Matrix, Number, Part, Scratch, TILE, Values, Writer, steps,
+};
+
+/// Runs an operation on a matrix and an operand that was aligned with it.
+pub(super) fn elementwise<T: Number, O: Binary<T>>(
+    function: &'static str,
+    op: O,
+    vendor: Option<Operation>,
+    x: &Matrix,
+    y: Aligned<'_, T>,
+) -> Result<Matrix> {
+    planned(function, op, vendor, x, y, x.element_type(), true)
+}
+
+/// Runs an operation on a matrix alone, read as `T`, and stores the results in another type.
+/// Unless it is `safe`, results that do not fit are stored as a cast makes them.
+pub(super) fn converted<T: Number, O: Binary<T>>(
+    function: &'static str,
+    op: O,
+    x: &Matrix,
+    to: &DataType,
+    safe: bool,
+) -> Result<Matrix> {
+    planned(function, op, None, x, Aligned::Scalar(T::default()), to, safe)
+}
+
+fn planned<T: Number, O: Binary<T>>(
+    function: &'static str,
+    op: O,
+    vendor: Option<Operation>,
+    x: &Matrix,
+    y: Aligned<'_, T>,
+    to: &DataType,
+    safe: bool,
+) -> Result<Matrix> {
+    let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to).in_function(function))?;
+    let other = if let Aligned::Matrix(_, y) = &y { y.bytes() } else { 0 };
+    let work = Work {
+        bytes_written: x.rows() * x.width() * writer.size,
+        has_vdsp: vendor.is_some(),
+        ..work(x, other)
+    };
+    let plan = run::planned(&work)?;
+    let vendor = vendor.filter(|_| plan.backend == Backend::Vdsp);
+    let kernel = AtLevel { op, vendor, level: plan.level(machine()), store: plan.store };
+    let cached = AtLevel { store: Store::Cached, ..kernel };
+    let failed = AtomicUsize::new(usize::MAX);
+    let to = to.clone();
+    Arithmetic { function, kernel: &kernel, cached: &cached, x, y, to, writer, plan, safe, failed }
+        .run()
+}
+
+/// An operation on tiles. The rest of this file is compiled once for each type, not for each
+/// operation and instruction set: a call through a pointer is nothing beside a tile.
+trait Kernel<T>: Sync {
+    /// `out = x op y`; whether any element overflowed.
+    fn each(&self, x: &[T], y: &[T], out: &mut [T]) -> bool;
+    /// `out = x op y` with one `y`; whether any element overflowed.
+    fn each_scalar(&self, x: &[T], y: T, out: &mut [T]) -> bool;
+    /// Whether it fails for a `y` of zero.
+    fn divides(&self) -> bool;
+}
+
+/// An operation at an instruction set, or by a vendor library.
+#[derive(Clone, Copy)]
+struct AtLevel<O> {
+    op: O,
+    vendor: Option<Operation>,
+    level: Level,
+    store: Store,
+}
+
+impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
+    fn each(&self, x: &[T], y: &[T], out: &mut [T]) -> bool {
+        if self.vendor.is_some_and(|operation| T::vectors(operation, x, y, out)) {
+            out.iter_mut().for_each(|o| *o = o.settled());
+            return false;
+        }
+        self.level.run(Each { op: self.op, x, y, out, store: self.store })
+    }
+
+    fn each_scalar(&self, x: &[T], y: T, out: &mut [T]) -> bool {
+        if self.vendor.is_some_and(|operation| T::scalar(operation, x, y, out)) {
+            out.iter_mut().for_each(|o| *o = o.settled());
+            return false;
+        }
+        self.level.run(EachScalar { op: self.op, x, y, out, store: self.store })
+    }
+
+    fn divides(&self) -> bool {
+        O::DIVIDES
+    }
+}
+
+struct Each<'a, T, O> {
+    op: O,
+    x: &'a [T],
+    y: &'a [T],
+    out: &'a mut [T],
+    store: Store,
+}
+
+impl<T: Number, O: Binary<T>> Body for Each<'_, T, O> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> bool {
+        match self.store {
+            Store::Cached => each(self.op, self.x, self.y, self.out),
+            Store::Streaming => each_past_cache(simd, self.op, self.x, self.y, self.out),
+        }
+    }
+}
+
+struct EachScalar<'a, T, O> {
+    op: O,
+    x: &'a [T],
+    y: T,
+    out: &'a mut [T],
+    store: Store,
+}
+
+impl<T: Number, O: Binary<T>> Body for EachScalar<'_, T, O> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> bool {
+        match self.store {
+            Store::Cached => each_scalar(self.op, self.x, self.y, self.out),
+            Store::Streaming => each_scalar_past_cache(simd, self.op, self.x, self.y, self.out),
+        }
+    }
+}
+
+/// An operation that is planned.
+struct Arithmetic<'a, T: Number> {
+    function: &'static str,
+    kernel: &'a dyn Kernel<T>,
+    /// The same with stores through the cache.
+    cached: &'a dyn Kernel<T>,
+    x: &'a Matrix,
+    y: Aligned<'a, T>,
+    /// The type of the results.
+    to: DataType,
+    writer: Writer<T>,
+    plan: Plan,
+    /// Whether a result that does not fit is an error.
+    safe: bool,
+    /// The first row known to have overflowed, times two, plus one for a division by zero.
+    failed: AtomicUsize,
+}
+
+/// Validity of one chunk of the result.
+struct Nulls {
+    rows: Option<NullBuffer>,
+    /// One for a chunk that lies by rows, one per column else.
+    elements: Vec<Option<NullBuffer>>,
+}
+
+impl Nulls {
+    /// Those of the elements of a column, or of all.
+    fn of(&self, column: Option<usize>) -> Option<&NullBuffer> {
+        self.elements.get(column.unwrap_or(0))?.as_ref()
+    }
+
+    /// Whether element `i` of the chunk, or of one column of it, is null.
+    fn is_null(&self, width: usize, column: Option<usize>, i: usize) -> bool {
+        let row = if column.is_some() { i } else { i / width };
+        self.of(column).is_some_and(|nulls| nulls.is_null(i))
+            || self.rows.as_ref().is_some_and(|rows| rows.is_null(row))
+    }
+}
+
+/// Where a run of elements lies.
+#[derive(Clone, Copy)]
+struct Place<'t, 'a, T: Number> {
+    part: &'t Part<'a, T>,
+    nulls: &'t Nulls,
+    /// The column, if the part lies by columns.
+    column: Option<usize>,
+}
+
+impl<T: Number> Place<'_, '_, T> {
+    fn has_nulls(&self) -> bool {
+        self.nulls.of(self.column).is_some() || self.nulls.rows.is_some()
+    }
+}
+
+/// A run of elements that lie one behind the other.
+struct Task<'t, 'a, T: Number> {
+    place: Place<'t, 'a, T>,
+    /// The first element, counted in the part, or in the column.
+    first: usize,
+    /// Room for the results, as they are stored.
+    out: &'t mut [u8],
+}
+
+impl<T: Number> Arithmetic<'_, T> {
+    fn run(&self) -> Result<Matrix> {
+        let x = self.x;
+        let size = self.writer.size;
+        let view = x.view::<T>(self.function)?;
+        let nulls: Vec<Nulls> = view.parts.iter().map(|part| self.nulls(part)).collect();
+        let mut outputs: Vec<Output<u8>> = view
+            .parts
+            .iter()
+            .map(|part| Output::new(self.function, part.rows * part.width * size))
+            .collect::<Result<_>>()?;
+        // Whole cache lines, so that no two threads write to one.
+        let step = (self.plan.task_bytes / (2 * std::mem::size_of::<T>())).next_multiple_of(TILE);
+        let mut tasks = Vec::new();
+        for ((part, nulls), out) in view.parts.iter().zip(&nulls).zip(&mut outputs) {
+            if out.is_empty() {
+                continue;
+            }
+            let by_columns = matches!(part.store, matrix::Store::Columns(_));
+            let run = if by_columns { part.rows * size } else { out.len() };
+            for (c, out) in out.chunks_mut(run).enumerate() {
+                let place = Place { part, nulls, column: by_columns.then_some(c) };
+                let runs = out.chunks_mut(step * size).enumerate();
+                tasks.extend(runs.map(|(i, out)| Task { place, first: i * step, out }));
+            }
+        }
+        let pattern = self.pattern();
+        run::each(self.function, &self.plan, tasks, Tiles::default, |tiles, task| {
+            self.run_task(task, &pattern, tiles);
+        })?;
+        let failed = self.failed.load(Ordering::Relaxed);
+        if self.safe && failed != usize::MAX {
+            let (function, row) = (self.function, failed / 2);
+            return Err(if failed % 2 == 1 {
+                Error::DivisionByZero { function, row }
+            } else {
+                Error::Overflow { function, what: "row", index: row, into: self.to.clone() }
+            });
+        }
+        let chunks = x.chunks().iter().zip(nulls).zip(outputs);
+        Ok(x.retyped(&self.to).with_chunks(
+            chunks.map(|((chunk, nulls), out)| rebuilt(chunk, size, nulls, out)).collect(),
+        ))
+    }
+
+    /// A row vector, repeated until it is long enough that its ends cost nothing.
+    fn pattern(&self) -> Cow<'_, [T]> {
+        match &self.y {
+            Aligned::Row(row, _) if (1..1024).contains(&row.len()) => {
+                Cow::Owned(row.repeat(1024usize.div_ceil(row.len())))
+            }
+            Aligned::Row(row, _) => Cow::Borrowed(row),
+            _ => Cow::Borrowed(&[]),
+        }
+    }
+
+    fn nulls(&self, part: &Part<'_, T>) -> Nulls {
+        let rows = part.first..part.first + part.rows;
+        let width = part.width;
+        let by_columns = matches!(part.store, matrix::Store::Columns(_));
+        let own = |y: &Matrix| y.row_nulls(rows.clone());
+        let row_nulls = match &self.y {
+            Aligned::Scalar(_) | Aligned::Row(..) => None,
+            Aligned::Matrix(_, y) => own(y),
+            // One value per row: a null value makes the row null.
+            Aligned::Column(_, y) if y.width() == 1 => {
+                NullBuffer::union(own(y).as_ref(), y.element_nulls(rows.clone()).as_ref())
+            }
+            Aligned::Column(_, y) => flat_validity(y).map(|all| all.slice(rows.start, rows.len())),
+        };
+        let element_nulls = |column: Option<usize>| match (&self.y, column) {
+            (Aligned::Scalar(_) | Aligned::Column(..), _) => None,
+            (Aligned::Matrix(_, y), None) => y.element_nulls(rows.clone()),
+            (Aligned::Matrix(_, y), Some(c)) => y.column_nulls(c, rows.clone()),
+            (Aligned::Row(_, y), None) => flat_validity(y).map(|row| {
+                let repeated =
+                    BooleanBuffer::collect_bool(part.rows * width, |i| row.is_valid(i % width));
+                NullBuffer::new(repeated)
+            }),
+            (Aligned::Row(_, y), Some(c)) => flat_validity(y)
+                .filter(|row| row.is_null(c))
+                .map(|_| NullBuffer::new_null(part.rows)),
+        };
+        let union = |own: Option<NullBuffer>, other: Option<NullBuffer>| {
+            NullBuffer::union(own.as_ref(), other.as_ref())
+        };
+        let elements = if by_columns {
+            let own = |c| self.x.column_nulls(c, rows.clone());
+            (0..width).map(|c| union(own(c), element_nulls(Some(c)))).collect()
+        } else {
+            vec![union(self.x.element_nulls(rows.clone()), element_nulls(None))]
+        };
+        Nulls { rows: union(self.x.row_nulls(rows.clone()), row_nulls), elements }
+    }
+}
+
+/// Which elements are null, row by row, null rows included.
+fn flat_validity(y: &Matrix) -> Option<NullBuffer> {
+    let rows = y.row_nulls(0..y.rows()).map(|rows| rows.expand(y.width()));
+    NullBuffer::union(rows.as_ref(), y.element_nulls(0..y.rows()).as_ref())
+}
+
+/// The result's chunk.
+fn rebuilt(chunk: &Chunk, size: usize, nulls: Nulls, out: Output<u8>) -> Chunk {
+    let buffer = out.into_buffer();
+    let bytes = chunk.rows * size;
+    let values = match &chunk.values {
+        Values::Rows(_) => {
+            let nulls = nulls.elements.into_iter().next().flatten();
+            Values::Rows(Column { values: buffer, nulls })
+        }
+        Values::Columns(_) => Values::Columns(
+            nulls
+                .elements
+                .into_iter()
+                .enumerate()
+                .map(|(c, nulls)| {
+                    let values = buffer.slice_with_length(c * bytes, bytes);
+                    Column { values, nulls }
+                })
+                .collect(),
+        ),
+    };
+    Chunk {
+        rows: chunk.rows,
+        values,
+        row_nulls: nulls.rows,
+        inner_nulls: chunk.inner_nulls.clone(),
+    }
+}
+
+/// Room for the tiles of a thread.
+struct Tiles<T> {
+    /// Results on their way to another type.
+    held: Scratch<T>,
+    room: Room<T>,
+}
+
+/// Room for pieces of the operands.
+struct Room<T> {
+    /// A piece of `x` that is stored in another type.
+    x: Scratch<T>,
+    /// A piece of `y` that had to be copied.
+    y: Scratch<T>,
+    /// One value per row, once for each element of the row.
+    repeated: Scratch<T>,
+}
+
+impl<T> Default for Tiles<T> {
+    fn default() -> Self {
+        Self { held: Scratch::new(), room: Room::default() }
+    }
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self { x: Scratch::new(), y: Scratch::new(), repeated: Scratch::new() }
+    }
+}
+
+/// Widths from which a value per row is taken as a number for its row; below, it is repeated for
+/// each element, so that the loop does not stop at every row.
+const WIDE: usize = 64;
+
+impl<T: Number> Arithmetic<'_, T> {
+    fn run_task(&self, task: Task<'_, '_, T>, pattern: &[T], tiles: &mut Tiles<T>) {
+        let Task { place, first, out } = task;
+        let (size, is_same) = (self.writer.size, self.writer.is_same);
+        // Results that are looked at again, for nulls or for their type, go through the cache.
+        let is_cached = place.has_nulls() || !is_same;
+        let kernel = if is_cached { self.cached } else { self.kernel };
+        for piece in steps(0..out.len() / size, TILE) {
+            let bytes = &mut out[piece.start * size..piece.end * size];
+            let elements = first + piece.start..first + piece.end;
+            let Tiles { held, room } = &mut *tiles;
+            held.resize(if is_same { 0 } else { piece.len() }, T::default());
+            let tile = if is_same { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
+            let overflowed = self.compute(kernel, &place, elements.clone(), pattern, room, tile);
+            if overflowed && self.safe {
+                self.find_overflow(&place, elements.clone(), pattern);
+            }
+            clear_nulls(place.part.width, place.nulls, place.column, elements.clone(), tile);
+            if !is_same && self.writer.write(held, bytes) && self.safe {
+                self.find_overflow(&place, elements, pattern);
+            }
+        }
+        if self.plan.store == Store::Streaming {
+            simd::stream_fence();
+        }
+    }
+
+    /// Looks at a tile in which something overflowed, for the first row in which it is no null.
+    #[cold]
+    fn find_overflow(&self, task: &Place<'_, '_, T>, elements: Range<usize>, pattern: &[T]) {
+        let mut room = Room::default();
+        for i in elements {
+            if task.nulls.is_null(task.part.width, task.column, i) {
+                continue;
+            }
+            let mut result = [T::default()];
+            let at = i..i + 1;
+            if self.compute(self.cached, task, at.clone(), pattern, &mut room, &mut result)
+                || !self.writer.holds(result[0])
+            {
+                let row = if task.column.is_some() { i } else { i / task.part.width };
+                let by_zero = self.kernel.divides() && {
+                    let level = Level::Portable;
+                    let store = Store::Cached;
+                    let divisor = AtLevel { op: Divisor, vendor: None, level, store };
+                    self.compute(&divisor, task, at, pattern, &mut room, &mut result);
+                    result[0] == T::default()
+                };
+                let failed = 2 * (task.part.first + row) + usize::from(by_zero);
+                self.failed.fetch_min(failed, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// Computes a tile: `elements` of the part, counted row by row, or of one column. Whether an
+    /// element overflowed.
+    fn compute(
+        &self,
+        kernel: &dyn Kernel<T>,
+        task: &Place<'_, '_, T>,
+        elements: Range<usize>,
+        pattern: &[T],
+        room: &mut Room<T>,
+        out: &mut [T],
+    ) -> bool {
+        let Place { part, column, .. } = *task;
+        let Room { x: stored, y: scratch, repeated } = room;
+        let width = part.width;
+        let mut any = false;
+        let x = match (&part.store, column) {
+            (matrix::Store::Columns(columns), Some(c)) => columns[c].raw(elements.clone(), stored),
+            (matrix::Store::Rows(rows), _) => rows.raw(elements.clone(), stored),
+            (matrix::Store::Columns(_), None) => return false,
+        };
+        let fill = T::default();
+        match (&self.y, column) {
+            (Aligned::Scalar(y), _) => any = kernel.each_scalar(x, *y, out),
+            (Aligned::Row(y, _), Some(c)) => any = kernel.each_scalar(x, y[c], out),
+            (Aligned::Row(..), None) => {
+                let mut phase = elements.start % width;
+                let mut at = 0;
+                while at < out.len() {
+                    let take = (pattern.len() - phase).min(out.len() - at);
+                    any |= kernel.each(
+                        &x[at..at + take],
+                        &pattern[phase..phase + take],
+                        &mut out[at..at + take],
+                    );
+                    at += take;
+                    phase = 0;
+                }
+            }
+            (Aligned::Column(y, _), Some(_)) => {
+                let first = part.first + elements.start;
+                let mut at = 0;
+                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
+                    let y = y_part.flat(range, fill, scratch);
+                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+                    at += y.len();
+                }
+            }
+            (Aligned::Column(y, _), None) => {
+                let rows = elements.start / width..elements.end.div_ceil(width);
+                let first = part.first + rows.start;
+                let mut at = 0;
+                let mut row = rows.start;
+                for (y_part, range) in y.flat_pieces(first..part.first + rows.end) {
+                    let y = y_part.flat(range, fill, scratch);
+                    if width >= WIDE {
+                        for y in y {
+                            let end = ((row + 1) * width).min(elements.end) - elements.start;
+                            any |= kernel.each_scalar(&x[at..end], *y, &mut out[at..end]);
+                            (at, row) = (end, row + 1);
+                        }
+                    } else {
+                        // The piece may begin or end inside a row.
+                        let inside = elements.start + at - row * width;
+                        repeated.resize(y.len() * width, fill);
+                        repeat_each(y, width, repeated);
+                        let end = ((row + y.len()) * width).min(elements.end) - elements.start;
+                        let y_each = &repeated[inside..inside + end - at];
+                        any |= kernel.each(&x[at..end], y_each, &mut out[at..end]);
+                        (at, row) = (end, row + y.len());
+                    }
+                }
+            }
+            (Aligned::Matrix(y, _), None) => {
+                let first = part.first * width + elements.start;
+                let mut at = 0;
+                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
+                    let y = y_part.flat(range, fill, scratch);
+                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+                    at += y.len();
+                }
+            }
+            (Aligned::Matrix(y, _), Some(c)) => {
+                let first = part.first + elements.start;
+                let mut at = 0;
+                for (y_part, rows) in y.rows(first..first + out.len()) {
+                    let y = y_part.column(c, rows, fill, scratch);
+                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+                    at += y.len();
+                }
+            }
+        }
+        any
+    }
+}
+
+/// Puts zero where the result is null: values under nulls never leave.
+fn clear_nulls<T: Number>(
+    width: usize,
+    nulls: &Nulls,
+    column: Option<usize>,
+    elements: Range<usize>,
+    out: &mut [T],
+) {
+    if let Some(own) = nulls.of(column) {
+        matrix::fill_unset(Bits::new(own), elements.clone(), out, T::default());
+    }
+    let Some(rows) = &nulls.rows else { return };
+    let rows = Bits::new(rows);
+    if column.is_some() || width == 1 {
+        matrix::fill_unset(rows, elements, out, T::default());
+        return;
+    }
+    let first = elements.start;
+    rows.each_unset(first / width..elements.end.div_ceil(width), |row| {
+        let from = (row * width).max(first) - first;
+        let to = ((row + 1) * width).min(elements.end) - first;
+        out[from..to].fill(T::default());
+    });
+}

@@ -1,0 +1,39 @@
+//! The entries of all functions, one file per family.
+
+mod arithmetic;
+mod matrix;
+mod pairs;
+mod reductions;
+mod selection;
+mod shape;
+mod transforms;
+
+use super::options::{OptionKind, OptionSpec};
+use super::registry::{Argument, ArgumentKind, Function};
+
+/// The tables of the families. A new function is one entry in one of them.
+pub(super) static FAMILIES: &[&[Function]] = &[
+    reductions::TABLE,
+    arithmetic::TABLE,
+    pairs::TABLE,
+    transforms::TABLE,
+    matrix::TABLE,
+    selection::TABLE,
+    shape::TABLE,
+];
+
+/// The first argument of every function.
+const X: Argument = argument("x", ArgumentKind::Matrix, "The matrix.");
+
+const fn argument(name: &'static str, kind: ArgumentKind, doc: &'static str) -> Argument {
+    Argument { name, kind, doc, optional: false }
+}
+
+const fn option(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionSpec {
+    OptionSpec { name, kind, doc, by_place: false }
+}
+
+/// An option that Python takes by place too.
+const fn placed(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionSpec {
+    OptionSpec { name, kind, doc, by_place: true }
+}

@@ -1,0 +1,64 @@
+//! `(x − offset) / divisor`, element by element: what the transforms do once they have measured.
+
+use super::{Element, Real};
+
+/// A float that transforms store.
+pub(crate) trait Scaled: Real {
+    /// What a divisor becomes before many numbers are divided by it.
+    fn prepared(divisor: f64) -> f64;
+    /// `x` by the divisor that was prepared, rounded to this type.
+    fn scaled(x: f64, prepared: f64) -> Self;
+}
+
+impl Scaled for f32 {
+    /// Its inverse: multiplying in float64 is off by at most two units of the last of 53 digits,
+    /// of which rounding to 24 leaves nothing.
+    #[inline(always)]
+    fn prepared(divisor: f64) -> f64 {
+        1.0 / divisor
+    }
+    #[inline(always)]
+    fn scaled(x: f64, prepared: f64) -> Self {
+        (x * prepared) as f32
+    }
+}
+
+impl Scaled for f64 {
+    /// Itself: `49.0 * (1.0 / 49.0)` is not 1.
+    #[inline(always)]
+    fn prepared(divisor: f64) -> f64 {
+        divisor
+    }
+    #[inline(always)]
+    fn scaled(x: f64, prepared: f64) -> Self {
+        x / prepared
+    }
+}
+
+/// An offset and a prepared divisor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Affine {
+    pub(crate) offset: f64,
+    pub(crate) divisor: f64,
+}
+
+/// `out = (x − offset) / divisor` with one of each.
+#[inline(always)]
+pub(crate) fn affine_all<T: Element, O: Scaled>(x: &[T], by: Affine, out: &mut [O]) {
+    for (o, x) in out.iter_mut().zip(x) {
+        *o = O::scaled(x.widen() - by.offset, by.divisor).settled();
+    }
+}
+
+/// `out = (x − offset) / divisor` with one of each for every element.
+#[inline(always)]
+pub(crate) fn affine_each<T: Element, O: Scaled>(
+    x: &[T],
+    offsets: &[f64],
+    divisors: &[f64],
+    out: &mut [O],
+) {
+    for (((o, x), offset), divisor) in out.iter_mut().zip(x).zip(offsets).zip(divisors) {
+        *o = O::scaled(x.widen() - offset, *divisor).settled();
+    }
+}

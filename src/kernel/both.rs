@@ -1,0 +1,84 @@
+//! Two reductions of the same elements, a tile at a time while it is in the cache.
+
+use super::reducer::{Many, One, Reducer, Tile};
+use super::{Element, Simd};
+
+/// Both of two reductions.
+#[derive(Clone, Copy)]
+pub(crate) struct Both<A, B>(pub(crate) A, pub(crate) B);
+
+impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
+    type Node = (A::Node, B::Node);
+    type One = BothRunning<T, A, B, A::One, B::One>;
+    type Many = BothRunning<T, A, B, A::Many, B::Many>;
+    const GRAIN: usize = if A::GRAIN > B::GRAIN { A::GRAIN } else { B::GRAIN };
+    /// What stands in the place of a null differs between the two.
+    const NEEDS_VALIDITY: bool = true;
+
+    #[inline(always)]
+    fn fill(self) -> T {
+        self.0.fill()
+    }
+    #[inline(always)]
+    fn empty(self) -> Self::Node {
+        (self.0.empty(), self.1.empty())
+    }
+    #[inline(always)]
+    fn join(self, left: Self::Node, right: Self::Node) -> Self::Node {
+        (self.0.join(left.0, right.0), self.1.join(left.1, right.1))
+    }
+    #[inline(always)]
+    fn one(self, first: usize) -> Self::One {
+        BothRunning { of: self, a: self.0.one(first), b: self.1.one(first), refilled: Vec::new() }
+    }
+    fn many(self, width: usize, first: usize, len: usize) -> Self::Many {
+        let (a, b) = (self.0.many(width, first, len), self.1.many(width, first, len));
+        BothRunning { of: self, a, b, refilled: Vec::new() }
+    }
+    #[inline(always)]
+    fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [Self::Node]) {
+        let mut refilled = Vec::new();
+        let mut a = vec![self.0.empty(); out.len()];
+        let mut b = vec![self.1.empty(); out.len()];
+        self.0.rows(simd, tile.refilled(self.0.fill(), &mut refilled), width, &mut a);
+        self.1.rows(simd, tile.refilled(self.1.fill(), &mut refilled), width, &mut b);
+        for (o, pair) in out.iter_mut().zip(a.into_iter().zip(b)) {
+            *o = pair;
+        }
+    }
+}
+
+/// The running states of both.
+pub(crate) struct BothRunning<T, A, B, X, Y> {
+    of: Both<A, B>,
+    a: X,
+    b: Y,
+    refilled: Vec<T>,
+}
+
+impl<T: Element, A: Reducer<T>, B: Reducer<T>> One<T, (A::Node, B::Node)>
+    for BothRunning<T, A, B, A::One, B::One>
+{
+    #[inline(always)]
+    fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>) {
+        self.a.feed(simd, tile.refilled(self.of.0.fill(), &mut self.refilled));
+        self.b.feed(simd, tile.refilled(self.of.1.fill(), &mut self.refilled));
+    }
+    #[inline(always)]
+    fn finish(self) -> (A::Node, B::Node) {
+        (self.a.finish(), self.b.finish())
+    }
+}
+
+impl<T: Element, A: Reducer<T>, B: Reducer<T>> Many<T, (A::Node, B::Node)>
+    for BothRunning<T, A, B, A::Many, B::Many>
+{
+    #[inline(always)]
+    fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>, stride: usize) {
+        self.a.feed(simd, tile.refilled(self.of.0.fill(), &mut self.refilled), stride);
+        self.b.feed(simd, tile.refilled(self.of.1.fill(), &mut self.refilled), stride);
+    }
+    fn finish(self) -> Vec<(A::Node, B::Node)> {
+        self.a.finish().into_iter().zip(self.b.finish()).collect()
+    }
+}

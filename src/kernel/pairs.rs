@@ -1,0 +1,225 @@
+//! Sums over two rows at once: products and distances, in the order of [`super::sum`].
+
+use super::sum::{LEAF, folded, plus, stored};
+use super::width::by_width;
+use super::{Element, LANES, Simd};
+
+/// `N` terms of each pair of elements, added up side by side.
+pub(crate) trait PairTerms<const N: usize>: Copy + Send + Sync {
+    fn eight<S: Simd>(self, simd: S, x: S::V, y: S::V) -> [S::V; N];
+    /// The terms of one pair: the same operations.
+    fn one(self, x: f64, y: f64) -> [f64; N];
+}
+
+macro_rules! pair_terms {
+    ($($(#[$doc:meta])* $name:ident<$n:literal>:
+       |$simd:ident, $x:ident, $y:ident| [$($eight:expr),+], [$($one:expr),+];)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+
+        impl PairTerms<$n> for $name {
+            #[inline(always)]
+            fn eight<S: Simd>(self, $simd: S, $x: S::V, $y: S::V) -> [S::V; $n] {
+                [$($eight),+]
+            }
+            #[inline(always)]
+            fn one(self, $x: f64, $y: f64) -> [f64; $n] {
+                [$($one),+]
+            }
+        }
+    )+};
+}
+
+pair_terms! {
+    /// The product.
+    Product<1>: |simd, x, y| [simd.mul(x, y)], [x * y];
+    /// The product, and the square of the first.
+    ProductAndSquare<2>: |simd, x, y| [simd.mul(x, y), simd.mul(x, x)], [x * y, x * x];
+    /// The product, and the squares of both.
+    Products<3>: |simd, x, y| [simd.mul(x, y), simd.mul(x, x), simd.mul(y, y)],
+        [x * y, x * x, y * y];
+    /// The distance.
+    Distance<1>: |simd, x, y| [simd.abs(simd.sub(x, y))], [(x - y).abs()];
+}
+
+/// The square of the distance.
+#[derive(Clone, Copy)]
+pub(crate) struct SquaredDistance;
+
+impl PairTerms<1> for SquaredDistance {
+    #[inline(always)]
+    fn eight<S: Simd>(self, simd: S, x: S::V, y: S::V) -> [S::V; 1] {
+        let distance = simd.sub(x, y);
+        [simd.mul(distance, distance)]
+    }
+    #[inline(always)]
+    fn one(self, x: f64, y: f64) -> [f64; 1] {
+        [(x - y) * (x - y)]
+    }
+}
+
+/// The second rows: one for each first row, or the same for all.
+#[derive(Clone, Copy)]
+pub(crate) enum Second<'a, T> {
+    Each(&'a [T]),
+    Same(&'a [T]),
+}
+
+/// Rows that are paired at once with one vector: four chains of additions hide the latency of one,
+/// and the vector is loaded once for all.
+const TOGETHER: usize = 4;
+
+/// Writes the sums of each pair of rows to `out`; `x` has `out.len()` rows of `width`.
+#[inline(always)]
+pub(crate) fn row_pairs<T: Element, K: PairTerms<N>, S: Simd, const N: usize>(
+    terms: K,
+    simd: S,
+    x: &[T],
+    y: Second<'_, T>,
+    width: usize,
+    out: &mut [[f64; N]],
+) {
+    let (y, stride) = match y {
+        Second::Each(y) => (y, width),
+        Second::Same(y) => (y, 0),
+    };
+    if width == 0 {
+        return out.fill([0.0; N]);
+    }
+    by_width!(to 8, width, W => narrow::<T, K, N, W>(terms, x, y, stride, out), else {
+        let row = |r: usize| &x[r * width..(r + 1) * width];
+        let together = if stride == 0 { out.len() / TOGETHER * TOGETHER } else { 0 };
+        let (groups, rest) = out.split_at_mut(together);
+        for (g, o) in groups.as_chunks_mut::<TOGETHER>().0.iter_mut().enumerate() {
+            let r = g * TOGETHER;
+            *o = one_pair(terms, simd, [row(r), row(r + 1), row(r + 2), row(r + 3)], y);
+        }
+        for (r, o) in (together..).zip(rest) {
+            *o = one_pair(terms, simd, [row(r)], &y[r * stride..r * stride + width])[0];
+        }
+    });
+}
+
+/// The sums of `R` rows with one.
+#[inline(always)]
+pub(crate) fn one_pair<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
+    terms: K,
+    simd: S,
+    x: [&[T]; R],
+    y: &[T],
+) -> [[f64; N]; R] {
+    if y.is_empty() {
+        // The sum of nothing is +0.0, though the neutral value is -0.0.
+        return [[0.0; N]; R];
+    }
+    if y.len() <= LEAF {
+        return leaf(terms, simd, x, y, 0);
+    }
+    // The tree of leaves, as in `sum::Sequence`.
+    let mut stack = [[[0.0; N]; R]; 64];
+    let (mut depth, mut leaves) = (0, 0usize);
+    for at in (0..y.len()).step_by(LEAF) {
+        let mut node = leaf(terms, simd, x, &y[at..y.len().min(at + LEAF)], at);
+        let mut whole = leaves;
+        while whole & 1 == 1 {
+            depth -= 1;
+            node = joined(stack[depth], node);
+            whole >>= 1;
+        }
+        stack[depth] = node;
+        depth += 1;
+        leaves += 1;
+    }
+    let mut node = stack[depth - 1];
+    for below in (0..depth - 1).rev() {
+        node = joined(stack[below], node);
+    }
+    node
+}
+
+#[inline(always)]
+fn joined<const N: usize, const R: usize>(
+    left: [[f64; N]; R],
+    right: [[f64; N]; R],
+) -> [[f64; N]; R] {
+    let mut sum = left;
+    for r in 0..R {
+        for n in 0..N {
+            sum[r][n] = left[r][n] + right[r][n];
+        }
+    }
+    sum
+}
+
+/// One leaf: `y`, and the elements of each row of `x` from `at` on.
+#[inline(always)]
+fn leaf<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
+    terms: K,
+    simd: S,
+    x: [&[T]; R],
+    y: &[T],
+    at: usize,
+) -> [[f64; N]; R] {
+    let mut rows = [&x[0][at..at + y.len()]; R];
+    for r in 0..R {
+        rows[r] = &x[r][at..at + y.len()];
+    }
+    let (y8, y_tail) = y.as_chunks::<LANES>();
+    let mut acc = [[simd.splat(-0.0); N]; R];
+    for (i, y) in y8.iter().enumerate() {
+        let y = T::load(simd, y);
+        for r in 0..R {
+            if let Some(x) = rows[r][i * LANES..].first_chunk() {
+                acc[r] = plus(simd, acc[r], terms.eight(simd, T::load(simd, x), y));
+            }
+        }
+    }
+    let mut sums = [[0.0; N]; R];
+    for r in 0..R {
+        let mut lanes = stored(simd, acc[r]);
+        for (i, y) in y_tail.iter().enumerate() {
+            let one = terms.one(rows[r][y8.len() * LANES + i].widen(), y.widen());
+            for n in 0..N {
+                lanes[n][i] += one[n];
+            }
+        }
+        sums[r] = folded(lanes);
+    }
+    sums
+}
+
+/// Rows of at most two elements a lane: the compiler sees the width and vectorises over rows.
+#[inline(always)]
+fn narrow<T: Element, K: PairTerms<N>, const N: usize, const W: usize>(
+    terms: K,
+    x: &[T],
+    y: &[T],
+    y_stride: usize,
+    out: &mut [[f64; N]],
+) {
+    let (rows, _) = x.as_chunks::<W>();
+    for (r, (o, x)) in out.iter_mut().zip(rows).enumerate() {
+        let Some(y) = y[r * y_stride..].first_chunk::<W>() else { return };
+        let mut lanes = [[-0.0; LANES]; N];
+        for c in 0..W {
+            let one = terms.one(x[c].widen(), y[c].widen());
+            for n in 0..N {
+                lanes[n][c % LANES] = if c < LANES { one[n] } else { lanes[n][c % LANES] + one[n] };
+            }
+        }
+        // The same as `fold`, without the lanes that such a row never fills.
+        for half in [4, 2, 1] {
+            for l in 0..half {
+                if l + half < W {
+                    for n in 0..N {
+                        lanes[n][l] += lanes[n][l + half];
+                    }
+                }
+            }
+        }
+        for n in 0..N {
+            o[n] = lanes[n][0];
+        }
+    }
+}

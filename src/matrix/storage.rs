@@ -1,0 +1,145 @@
+//! The stored types, and how tiles of them are read and written in the types kernels compute on.
+
+use std::any::TypeId;
+
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type, UInt64Type};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::DataType;
+use half::f16;
+use pulp::bytemuck::Pod;
+
+use crate::dispatch::machine;
+use crate::dispatch::vendor::Vendor;
+use crate::kernel::{Body, Element, Narrow, Simd, Stored, Wide, read, write};
+
+/// A type that kernels compute on, with the Arrow type that stores it.
+pub(crate) trait Number: Element + Vendor + ArrowNativeType + Pod {
+    type Arrow: ArrowPrimitiveType<Native = Self>;
+    /// How a stored type is read as this one; `None` for a type that is not.
+    fn reader(stored: &DataType) -> Option<Reader<Self>>;
+    /// How this one is written as a stored type; `None` for what is no type of numbers.
+    fn writer(stored: &DataType) -> Option<Writer<Self>>;
+}
+
+/// How elements of a stored type are read as `W`.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<W: 'static> {
+    /// Bytes of a stored element.
+    pub(crate) size: usize,
+    /// Whether it is stored as `W` itself, and need not be converted.
+    pub(crate) is_same: bool,
+    read: fn(&[u8], &mut [W]),
+}
+
+/// How `W` is written to a stored type.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<W: 'static> {
+    /// Bytes of a stored element.
+    pub(crate) size: usize,
+    /// Whether it is stored as `W` itself, and need not be converted.
+    pub(crate) is_same: bool,
+    write: fn(&[W], &mut [u8]) -> bool,
+}
+
+impl<W: Number> Reader<W> {
+    fn of<T: Stored<SIZE> + Wide<W> + 'static, const SIZE: usize>() -> Option<Self> {
+        let read = |bytes: &[u8], out: &mut [W]| {
+            machine().level.run(Read::<T, W, SIZE>(bytes, out, []));
+        };
+        Some(Self { size: SIZE, is_same: TypeId::of::<T>() == TypeId::of::<W>(), read })
+    }
+
+    /// Reads as many elements as `out` has.
+    pub(crate) fn read(&self, bytes: &[u8], out: &mut [W]) {
+        (self.read)(bytes, out);
+    }
+}
+
+impl<W: Number> Writer<W> {
+    fn of<T: Stored<SIZE> + Narrow<W> + 'static, const SIZE: usize>() -> Option<Self> {
+        let write =
+            |x: &[W], bytes: &mut [u8]| machine().level.run(Write::<T, W, SIZE>(x, bytes, []));
+        Some(Self { size: SIZE, is_same: TypeId::of::<T>() == TypeId::of::<W>(), write })
+    }
+
+    /// Writes all elements of `x`; whether any did not fit.
+    pub(crate) fn write(&self, x: &[W], bytes: &mut [u8]) -> bool {
+        (self.write)(x, bytes)
+    }
+
+    /// Whether a number fits.
+    pub(crate) fn holds(&self, x: W) -> bool {
+        let mut bytes = [0; 8];
+        !self.write(&[x], &mut bytes[..self.size])
+    }
+}
+
+/// A number as a stored type holds it, if it can: rounded, if need be, to a float.
+pub(crate) fn held<W: Number>(x: W, stored: &DataType) -> Option<W> {
+    let (reader, writer) = (W::reader(stored)?, W::writer(stored)?);
+    let mut bytes = [0; 8];
+    let mut held = [x];
+    if writer.write(&held, &mut bytes[..writer.size]) {
+        return None;
+    }
+    reader.read(&bytes[..reader.size], &mut held);
+    Some(held[0])
+}
+
+struct Read<'a, T, W, const SIZE: usize>(&'a [u8], &'a mut [W], [T; 0]);
+
+impl<T: Stored<SIZE> + Wide<W>, W, const SIZE: usize> Body for Read<'_, T, W, SIZE> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        read::<T, W, SIZE>(self.0, self.1);
+    }
+}
+
+struct Write<'a, T, W, const SIZE: usize>(&'a [W], &'a mut [u8], [T; 0]);
+
+impl<T: Stored<SIZE> + Narrow<W>, W: Copy, const SIZE: usize> Body for Write<'_, T, W, SIZE> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> bool {
+        write::<T, W, SIZE>(self.0, self.1)
+    }
+}
+
+/// The conversion of each stored type that there is one for.
+macro_rules! by_type {
+    ($which:ident, $stored:expr; $($variant:ident $t:ty),+) => {
+        match $stored {
+            $(DataType::$variant => $which::of::<$t, { std::mem::size_of::<$t>() }>(),)+
+            _ => None,
+        }
+    };
+}
+
+macro_rules! numbers {
+    ($($w:ty = $arrow:ty, from $($variant:ident $t:ty),+;)+) => {$(
+        impl Number for $w {
+            type Arrow = $arrow;
+
+            fn reader(stored: &DataType) -> Option<Reader<Self>> {
+                by_type!(Reader, stored; $($variant $t),+)
+            }
+            fn writer(stored: &DataType) -> Option<Writer<Self>> {
+                by_type!(Writer, stored; Float16 f16, Float32 f32, Float64 f64, Int8 i8, Int16 i16,
+                    Int32 i32, Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64)
+            }
+        }
+    )+};
+}
+
+numbers! {
+    f32 = Float32Type, from Float16 f16, Float32 f32;
+    // Every type: what functions that give floats compute on.
+    f64 = Float64Type, from Float16 f16, Float32 f32, Float64 f64, Int8 i8, Int16 i16, Int32 i32,
+        Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64;
+    i64 = Int64Type, from Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt8 u8, UInt16 u16,
+        UInt32 u32;
+    u64 = UInt64Type, from UInt64 u64;
+}

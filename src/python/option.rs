@@ -1,0 +1,130 @@
+//! From Python objects to the values of options.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+
+use super::argument::number;
+use super::errors::Kind;
+use super::origin::{NumPy, Polars, PyArrow};
+use crate::compute::{OptionKind, OptionSpec, OptionValue, Value};
+use crate::error::Error;
+
+/// The value of an option.
+pub(super) fn take(
+    function: &'static str,
+    spec: &OptionSpec,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<OptionValue> {
+    let value = match spec.kind {
+        OptionKind::Axis(_) | OptionKind::Bound if object.is_none() => Some(OptionValue::None),
+        OptionKind::Axis(_) | OptionKind::Count(_) => whole(object),
+        OptionKind::Flag(_) => object.extract().ok().map(OptionValue::Flag),
+        OptionKind::Choice(_) => text(object),
+        OptionKind::Order => match text(object) {
+            Some(word) => Some(word),
+            None => bound(function, spec.name, object)?,
+        },
+        OptionKind::Bound => bound(function, spec.name, object)?,
+        OptionKind::Type => type_name(object)?.map(OptionValue::Text),
+    };
+    value.ok_or_else(|| {
+        let got = object.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string());
+        let expected = spec.kind.expected();
+        let wrong = Error::OptionValue { function, option: spec.name, expected, got };
+        Kind::Type.error(wrong.to_string())
+    })
+}
+
+/// The `width` to reshape to, or none.
+pub(super) fn width(function: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    const WIDTH: OptionSpec =
+        OptionSpec { name: "width", kind: OptionKind::Count(0), doc: "", by_place: false };
+    if object.is_none() {
+        return Ok(None);
+    }
+    match take(function, &WIDTH, object)? {
+        OptionValue::Count(n) if n >= 0 => Ok(usize::try_from(n).ok()),
+        other => {
+            let (expected, got) = (WIDTH.kind.expected(), other.to_string());
+            Err(Error::OptionValue { function, option: "width", expected, got }.into())
+        }
+    }
+}
+
+fn text(object: &Bound<'_, PyAny>) -> Option<OptionValue> {
+    let text = object.cast::<PyString>().ok()?.to_cow().ok()?;
+    Some(OptionValue::Text(text.into_owned()))
+}
+
+fn whole(object: &Bound<'_, PyAny>) -> Option<OptionValue> {
+    let is_bool = object.is_instance_of::<PyBool>();
+    (!is_bool).then(|| object.extract::<i64>().ok()).flatten().map(OptionValue::Count)
+}
+
+/// A number of any library; none for what is no number.
+fn bound(
+    function: &'static str,
+    name: &'static str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Option<OptionValue>> {
+    if object.is_instance_of::<PyBool>() {
+        return Ok(None);
+    }
+    Ok(match number(function, name, object)? {
+        Some(Value::Number(n)) => Some(OptionValue::Number(n)),
+        Some(Value::Integer(n)) => Some(match i64::try_from(n) {
+            Ok(n) => OptionValue::Count(n),
+            Err(_) if n as f64 as i128 == n => OptionValue::Number(n as f64),
+            Err(_) => {
+                let message = format!("option {name}: {n} is past 64 bits; pass it as a float");
+                return Err(Kind::Overflow.error(format!("{function}: {message}")));
+            }
+        }),
+        _ => None,
+    })
+}
+
+/// The name of an element type that is given by its name, as a type of pyarrow, NumPy or polars,
+/// or as Python's own `float` or `int`.
+fn type_name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let py = object.py();
+    if let Ok(name) = object.cast::<PyString>() {
+        // "float" is 64 bits wide in NumPy and 32 in pyarrow: it is refused, as is "int".
+        return Ok(Some(name.to_string()).filter(|name| name != "float"));
+    }
+    if object.is(py.get_type::<PyFloat>()) {
+        return Ok(Some("float64".to_owned()));
+    }
+    if object.is(py.get_type::<PyInt>()) {
+        return Ok(Some("int64".to_owned()));
+    }
+    if let Some(pyarrow) = PyArrow::loaded(py)
+        && object.is_instance(pyarrow.data_type.bind(py))?
+    {
+        return Ok(Some(object.str()?.to_string()));
+    }
+    let class = object.cast::<PyType>().ok();
+    if let Some(numpy) = NumPy::loaded(py) {
+        let is_scalar = class.map(|class| class.is_subclass(numpy.generic.bind(py))).transpose()?;
+        let dtype = numpy.dtype.bind(py);
+        let dtype = match is_scalar {
+            Some(true) => Some(dtype.call1((object,))?),
+            _ => object.is_instance(dtype)?.then(|| object.clone()),
+        };
+        if let Some(dtype) = dtype {
+            // What is not in this machine's byte order cannot be made: its repr is refused.
+            let is_native = dtype.getattr(intern!(py, "isnative"))?.is_truthy()?;
+            let name = if is_native { dtype.getattr(intern!(py, "name"))? } else { dtype };
+            return Ok(Some(name.str()?.to_string()));
+        }
+    }
+    if let Some(polars) = Polars::loaded(py) {
+        let data_type = polars.data_type.bind(py);
+        let is_class = class.map(|class| class.is_subclass(data_type)).transpose()?;
+        if is_class == Some(true) || object.is_instance(data_type)? {
+            return Ok(Some(object.str()?.to_string().to_lowercase()));
+        }
+    }
+    Ok(None)
+}

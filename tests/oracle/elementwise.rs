@@ -1,0 +1,210 @@
+//! Functions that give one element for each: arithmetic, types, shapes.
+
+use arrow_schema::DataType;
+
+use super::Table;
+use super::numbers::{Number, integer, limits, rounded};
+use super::outcome::{Failure, Outcome};
+use super::spec::{Answer, Other, Settings, held, precedes, real_type};
+
+/// Why an element has no result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    Overflow,
+    ByZero,
+}
+
+type One = Result<Number, Fault>;
+
+/// A table of type `to` with `f` of each element that is there, null rows as told.
+fn table_of(
+    x: &Table,
+    to: &DataType,
+    row_is_null: impl Fn(usize) -> bool,
+    f: impl Fn(usize, usize) -> Option<One>,
+) -> Answer {
+    let mut rows = Vec::new();
+    for row in 0..x.rows.len() {
+        if row_is_null(row) {
+            rows.push(None);
+            continue;
+        }
+        let all: Vec<Option<One>> = (0..x.width).map(|column| f(row, column)).collect();
+        let has = |fault| all.iter().flatten().any(|one| *one == Err(fault));
+        let into = to.clone();
+        match (has(Fault::Overflow), has(Fault::ByZero)) {
+            (true, true) => return Err(Failure::Either { row, into }),
+            (true, false) => return Err(Failure::Overflow { what: "row", index: row, into }),
+            (false, true) => return Err(Failure::DivisionByZero { row }),
+            (false, false) => rows.push(Some(all.iter().map(|one| (*one)?.ok()).collect())),
+        }
+    }
+    Ok(Outcome::of_table(&Table { element: to.clone(), width: x.width, rows }))
+}
+
+fn unary(x: &Table, to: &DataType, f: impl Fn(Number) -> One) -> Answer {
+    let is_null = |row: usize| x.rows[row].is_none();
+    table_of(x, to, is_null, |row, column| x.get(row, column).map(&f))
+}
+
+pub fn binary(x: &Table, y: &Other, f: fn(&DataType, Number, Number) -> One) -> Answer {
+    let plain = match y {
+        Other::Number(number) => Some(Number::Float(*number)),
+        Other::Integer(number) => Some(Number::Int(*number)),
+        _ => None,
+    };
+    let plain = match plain {
+        Some(number) => {
+            let refused = Failure::Number { element: x.element.clone() };
+            Some(held(&x.element, number).ok_or(refused)?)
+        }
+        None => None,
+    };
+    let other = |row: usize, column: usize| match y {
+        Other::Nothing => panic!("arithmetic needs a second operand"),
+        Other::Number(_) | Other::Integer(_) => plain,
+        Other::Scalar(value) => Some(*value),
+        Other::Row(values) => values[column],
+        Other::Column(values) => values[row],
+        Other::Matrix(table) => table.get(row, column),
+    };
+    let is_null = |row: usize| {
+        x.rows[row].is_none()
+            || match y {
+                Other::Column(values) => values[row].is_none(),
+                Other::Matrix(table) => table.rows[row].is_none(),
+                _ => false,
+            }
+    };
+    table_of(x, &x.element, is_null, |row, column| {
+        Some(f(&x.element, x.get(row, column)?, other(row, column)?))
+    })
+}
+
+/// One IEEE operation, rounded once to the type: a float64 holds enough digits that rounding its
+/// result again is harmless. Or one exact integer operation that has to fit.
+fn operation(
+    element: &DataType,
+    a: Number,
+    b: Number,
+    float: fn(f64, f64) -> f64,
+    whole: fn(i128, i128) -> Option<i128>,
+) -> One {
+    if element.is_floating() {
+        return Ok(rounded(element, float(a.to_f64(), b.to_f64())));
+    }
+    let exact = whole(a.to_i128(), b.to_i128());
+    exact.and_then(|x| integer(element, x)).ok_or(Fault::Overflow)
+}
+
+pub fn add(element: &DataType, a: Number, b: Number) -> One {
+    operation(element, a, b, |a, b| a + b, i128::checked_add)
+}
+
+pub fn subtract(element: &DataType, a: Number, b: Number) -> One {
+    operation(element, a, b, |a, b| a - b, i128::checked_sub)
+}
+
+pub fn multiply(element: &DataType, a: Number, b: Number) -> One {
+    operation(element, a, b, |a, b| a * b, i128::checked_mul)
+}
+
+pub fn divide(element: &DataType, a: Number, b: Number) -> One {
+    if element.is_integer() && b.to_i128() == 0 {
+        return Err(Fault::ByZero);
+    }
+    operation(element, a, b, |a, b| a / b, i128::checked_div)
+}
+
+pub fn minimum(_: &DataType, a: Number, b: Number) -> One {
+    Ok(if a.is_nan() || !b.is_nan() && precedes(a, b) { a } else { b })
+}
+
+pub fn maximum(_: &DataType, a: Number, b: Number) -> One {
+    Ok(if a.is_nan() || !b.is_nan() && precedes(b, a) { a } else { b })
+}
+
+pub fn negate(x: &Table) -> Answer {
+    unary(x, &x.element, |v| match v {
+        Number::Float(v) => Ok(Number::Float(-v)),
+        whole => integer(&x.element, -whole.to_i128()).ok_or(Fault::Overflow),
+    })
+}
+
+pub fn abs(x: &Table) -> Answer {
+    unary(x, &x.element, |v| match v {
+        Number::Float(v) => Ok(Number::Float(v.abs())),
+        whole => integer(&x.element, whole.to_i128().abs()).ok_or(Fault::Overflow),
+    })
+}
+
+pub fn square(x: &Table) -> Answer {
+    unary(x, &x.element, |v| multiply(&x.element, v, v))
+}
+
+pub fn sqrt(x: &Table) -> Answer {
+    let to = real_type(&x.element);
+    unary(x, &to, |v| Ok(rounded(&to, v.to_f64().sqrt())))
+}
+
+pub fn clip(x: &Table, settings: &Settings) -> Answer {
+    let bound = |bound: Option<Number>| match bound {
+        None => Ok(None),
+        Some(number) => {
+            let refused = Failure::Number { element: x.element.clone() };
+            held(&x.element, number).map(Some).ok_or(refused)
+        }
+    };
+    let (lowest, highest) = (bound(settings.min)?, bound(settings.max)?);
+    let is_less = |a: Number, b: Number| match (a, b) {
+        (Number::Float(a), Number::Float(b)) => a < b,
+        _ => a.to_i128() < b.to_i128(),
+    };
+    unary(x, &x.element, |v| {
+        let v = lowest.filter(|lowest| is_less(v, *lowest)).unwrap_or(v);
+        Ok(highest.filter(|highest| is_less(*highest, v)).unwrap_or(v))
+    })
+}
+
+pub fn cast(x: &Table, settings: &Settings) -> Answer {
+    let to = &settings.to;
+    let mut outcome = unary(x, to, |v| match v {
+        _ if x.element == *to => Ok(v),
+        Number::Float(v) if to.is_floating() => Ok(rounded(to, v)),
+        Number::Float(v) => {
+            let (least, greatest) = limits(to);
+            let fits = v.fract() == 0.0 && (least..=greatest).contains(&(v as i128));
+            if settings.safe && (v.is_nan() || !fits) {
+                return Err(Fault::Overflow);
+            }
+            // `as` cuts off, keeps in bounds and makes 0 of NaN.
+            Ok(integer(to, (v as i128).clamp(least, greatest)).unwrap())
+        }
+        Number::Int(v) if *to == DataType::Float32 => Ok(Number::Float((v as f32).into())),
+        Number::UInt(v) if *to == DataType::Float32 => Ok(Number::Float((v as f32).into())),
+        // float64 holds all that float16 does not make infinite.
+        whole if to.is_floating() => Ok(rounded(to, whole.to_f64())),
+        whole => match integer(to, whole.to_i128()) {
+            Some(same) => Ok(same),
+            None if settings.safe => Err(Fault::Overflow),
+            None => Ok(wrapped(to, whole.to_i128())),
+        },
+    })?;
+    // What is of the type already is handed on as it is.
+    outcome.parts[0].keeps_nan = x.element == *to;
+    Ok(outcome)
+}
+
+/// The integer that is the same modulo 2 to the bits of the type.
+fn wrapped(to: &DataType, x: i128) -> Number {
+    let (least, greatest) = limits(to);
+    integer(to, (x - least).rem_euclid(greatest - least + 1) + least).unwrap()
+}
+
+pub fn transpose(x: &Table) -> Outcome {
+    let rows = (0..x.width).map(|column| Some(x.column(column))).collect();
+    let turned = Table { element: x.element.clone(), width: x.rows.len(), rows };
+    let mut outcome = Outcome::of_table(&turned);
+    outcome.parts[0].keeps_nan = true;
+    outcome
+}

@@ -1,0 +1,160 @@
+//! Reductions, one sequence at a time.
+
+use arrow_schema::DataType;
+
+use super::Table;
+use super::numbers::{Number, integer, rounded};
+use super::order::{ordered_sum, root_of_squares, spread};
+use super::outcome::{Failure, Outcome, Part};
+use super::spec::{Answer, Order, Settings, precedes, real_type};
+
+type Sequence<'a> = &'a [Option<Number>];
+
+/// The sequences that results are made from, and whether each is a null row.
+fn sequences(x: &Table, axis: Option<i64>) -> Vec<(Vec<Option<Number>>, bool)> {
+    match axis {
+        None => vec![(x.flat(), false)],
+        Some(0) => (0..x.width).map(|c| (x.column(c), false)).collect(),
+        Some(_) => (0..x.rows.len()).map(|r| (x.row(r), x.rows[r].is_none())).collect(),
+    }
+}
+
+/// One result of type `to` for each sequence; `f` gives `None` for one that does not fit.
+fn reduced(
+    x: &Table,
+    settings: &Settings,
+    least: usize,
+    to: &DataType,
+    f: impl Fn(Sequence<'_>) -> Option<Number>,
+) -> Answer {
+    let mut values = Vec::new();
+    for (index, (sequence, row_is_null)) in sequences(x, settings.axis).into_iter().enumerate() {
+        let valid = sequence.iter().flatten().count();
+        let is_null = row_is_null
+            || valid < settings.min_count.max(least)
+            || !settings.skip_nulls && valid < sequence.len();
+        if is_null {
+            values.push(None);
+            continue;
+        }
+        let what = match settings.axis {
+            None => "result",
+            Some(0) => "column",
+            Some(_) => "row",
+        };
+        let overflow = || Failure::Overflow { what, index, into: to.clone() };
+        values.push(Some(f(&sequence).ok_or_else(overflow)?));
+    }
+    Ok(Outcome::one(Part::of_values(to, &values)))
+}
+
+/// The same for floats, made as float64 and rounded once.
+fn reals(x: &Table, settings: &Settings, least: usize, f: impl Fn(Sequence<'_>) -> f64) -> Answer {
+    let to = real_type(&x.element);
+    reduced(x, settings, least, &to, |sequence| Some(rounded(&to, f(sequence))))
+}
+
+fn float_sum(x: Sequence<'_>, term: impl Fn(f64) -> f64) -> f64 {
+    if x.iter().all(Option::is_none) {
+        return 0.0;
+    }
+    let in_place: Vec<f64> = x.iter().map(|v| v.map_or(-0.0, |v| term(v.to_f64()))).collect();
+    ordered_sum(&in_place)
+}
+
+fn integer_sum(x: Sequence<'_>) -> i128 {
+    x.iter().flatten().map(|v| v.to_i128()).sum()
+}
+
+pub fn sum(x: &Table, settings: &Settings) -> Answer {
+    let to = match &x.element {
+        unsigned if unsigned.is_unsigned_integer() => DataType::UInt64,
+        signed if signed.is_signed_integer() => DataType::Int64,
+        _ => return reals(x, settings, 0, |s| float_sum(s, |v| v)),
+    };
+    reduced(x, settings, 0, &to, |s| integer(&to, integer_sum(s)))
+}
+
+pub fn mean(x: &Table, settings: &Settings) -> Answer {
+    reals(x, settings, 0, |s| {
+        let count = s.iter().flatten().count();
+        if x.element.is_integer() && count > 0 {
+            return exact_quotient(integer_sum(s), count as i128);
+        }
+        float_sum(s, |v| v) / count as f64
+    })
+}
+
+/// The float64 that is nearest to `sum / count`, ties to even: long division in integers.
+pub fn exact_quotient(sum: i128, count: i128) -> f64 {
+    if sum == 0 {
+        return 0.0;
+    }
+    let (mut over, mut under, mut exponent) = (sum.unsigned_abs(), count as u128, 0);
+    while over / under >= 1 << 53 {
+        under *= 2;
+        exponent += 1;
+    }
+    while over / under < 1 << 52 {
+        over *= 2;
+        exponent -= 1;
+    }
+    let (mut quotient, rest) = (over / under, over % under);
+    if 2 * rest > under || 2 * rest == under && quotient % 2 == 1 {
+        quotient += 1;
+    }
+    let magnitude = quotient as f64 * f64::from(exponent).exp2();
+    if sum < 0 { -magnitude } else { magnitude }
+}
+
+pub fn extreme(x: &Table, settings: &Settings, greatest: bool) -> Answer {
+    reduced(x, settings, 1, &x.element, |s| best(s, greatest).map(|(_, value)| value))
+}
+
+pub fn place(x: &Table, settings: &Settings, greatest: bool) -> Answer {
+    reduced(x, settings, 1, &DataType::Int64, |s| {
+        best(s, greatest).map(|(index, _)| Number::Int(index as i64))
+    })
+}
+
+/// The first of the best; the first NaN if there is one.
+fn best(x: Sequence<'_>, greatest: bool) -> Option<(usize, Number)> {
+    let valid = || x.iter().enumerate().filter_map(|(i, v)| v.map(|v| (i, v)));
+    if let Some(nan) = valid().find(|(_, v)| v.is_nan()) {
+        return Some(nan);
+    }
+    valid().reduce(|a, b| {
+        let better = if greatest { precedes(a.1, b.1) } else { precedes(b.1, a.1) };
+        if better { b } else { a }
+    })
+}
+
+pub fn count(x: &Table, settings: &Settings) -> Answer {
+    let all = Settings { skip_nulls: true, min_count: 0, ..settings.clone() };
+    reduced(x, &all, 0, &DataType::Int64, |s| Some(Number::Int(s.iter().flatten().count() as i64)))
+}
+
+pub fn var(x: &Table, settings: &Settings, root: bool) -> Answer {
+    reals(x, settings, settings.ddof + 1, |s| {
+        let wide: Vec<Option<f64>> = s.iter().map(|v| v.map(Number::to_f64)).collect();
+        let spread = spread(&wide);
+        let variance = spread.squares / (spread.count - settings.ddof as f64);
+        if root { variance.sqrt() } else { variance }
+    })
+}
+
+pub fn norm(x: &Table, settings: &Settings) -> Answer {
+    let is_wide = real_type(&x.element) == DataType::Float64;
+    reals(x, settings, 0, |s| {
+        let values: Vec<f64> = s.iter().map(|v| v.map_or(0.0, Number::to_f64)).collect();
+        match settings.order {
+            Order::One => float_sum(s, f64::abs),
+            Order::Infinity if values.iter().any(|v| v.is_nan()) => f64::NAN,
+            Order::Infinity => values.iter().fold(0.0f64, |a, b| a.max(b.abs())),
+            Order::Two if s.iter().all(Option::is_none) => 0.0,
+            Order::Two if is_wide => root_of_squares(&values),
+            // Squares of the narrower ones fit float64.
+            Order::Two => float_sum(s, |v| v * v).sqrt(),
+        }
+    })
+}
