@@ -103,7 +103,7 @@ impl Metric {
                 distance => distance,
             },
             Self::Cosine => {
-                let cosine = cosine(one_pair(Products, simd, [x], y)[0]);
+                let cosine = cosine(one_pair(Products, simd, [x], y, 0)[0]);
                 cosine.unwrap_or_else(|| self.scaled(simd, x, y))
             }
         }
@@ -118,7 +118,7 @@ impl Metric {
         let (of_x, of_y) = (largest(&x), largest(&y));
         if self == Self::Cosine {
             let (x, y) = (times(&x, scale(of_x)), times(&y, scale(of_y)));
-            return finished(one_pair(Products, simd, [&x[..]], &y)[0]);
+            return finished(one_pair(Products, simd, [&x[..]], &y, 0)[0]);
         }
         let scale = scale(of_x.max(of_y));
         Some(sum(SquaredDistance, simd, &times(&x, scale), &times(&y, scale)).sqrt() / scale)
@@ -133,7 +133,7 @@ impl fmt::Display for Metric {
 
 #[inline(always)]
 fn sum<T: Element, K: PairTerms<1>, S: Simd>(terms: K, simd: S, x: &[T], y: &[T]) -> f64 {
-    one_pair(terms, simd, [x], y)[0][0]
+    one_pair(terms, simd, [x], y, 0)[0][0]
 }
 
 /// The distance from a sum of squares; `None` if the sum cannot be trusted. Squares of float32 in

@@ -38,6 +38,9 @@ pub(super) trait Finish<N, O>: Copy + Sync {
 /// does not wait.
 const COLUMNS_OF_A_TASK: usize = 8192;
 
+/// Bytes of a row below which a task's piece of it is short.
+const PIECE: usize = 2048;
+
 /// The node of a dense run, as a vendor library makes it, in an order of its own.
 pub(super) type ByVendor<T, N> = fn(&[T]) -> Option<N>;
 
@@ -196,13 +199,16 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         finish: F,
     ) -> Result<Output<O>> {
         let View { rows, width, .. } = self.view;
+        if self.is_worth_halving() {
+            return self.finished(&self.columns_by_halves()?, counts, finish);
+        }
         let mut out = Output::new(self.function, width)?;
         let group = self.columns_per_task(1);
         let tasks = out.chunks_mut(group).enumerate().map(|(i, out)| (i * group, out)).collect();
         run::each(self.function, &self.plan, tasks, Room::default, |room, (first, out)| {
             for columns in steps(0..out.len(), COLUMN_BLOCK) {
                 let at = first + columns.start;
-                let nodes = self.some_columns(at..first + columns.end, 0..rows, room);
+                let nodes = self.some_columns(at..first + columns.end, 0..rows, None, room);
                 let out = &mut out[columns];
                 match counts {
                     Counts::All(count) => {
@@ -218,6 +224,32 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
             }
         })?;
         Ok(out)
+    }
+
+    /// Whether one grain of rows is shared by halves: where columns apart would leave each task short
+    /// pieces of rows, which are not prefetched (docs/perf/lanes.md).
+    fn is_worth_halving(&self) -> bool {
+        let View { rows, width, .. } = self.view;
+        self.plan.threads > 1
+            && rows <= R::GRAIN
+            && self.columns_per_task(1) * std::mem::size_of::<T>() < PIECE
+            && width > 0
+            && self.reducer.half(0).is_some()
+    }
+
+    /// One node per column of one grain of rows: those of the even rows and those of the odd ones.
+    fn columns_by_halves(&self) -> Result<Vec<R::Node>> {
+        let View { rows, width, .. } = self.view;
+        let group = self.columns_per_task(2);
+        let tasks = steps(0..width, group)
+            .flat_map(|columns| [(columns.clone(), 0), (columns, 1)])
+            .collect();
+        let halves = self.nodes(tasks, |room, (columns, half)| {
+            self.some_columns(columns, 0..rows, Some(half), room)
+        })?;
+        let (pairs, _) = halves.as_chunks::<2>();
+        let joined = pairs.iter().flat_map(|[even, odd]| even.iter().zip(odd));
+        Ok(joined.map(|(even, odd)| self.reducer.join(*even, *odd)).collect())
     }
 
     /// One node per column.
@@ -243,7 +275,7 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
             .flat_map(|columns| steps(0..rows, step).map(move |rows| (columns.clone(), rows)))
             .collect();
         let nodes = self.nodes(tasks, |room, (columns, rows)| {
-            let nodes = self.some_columns(columns.clone(), rows, room);
+            let nodes = self.some_columns(columns.clone(), rows, None, room);
             (columns, nodes)
         })?;
         let mut all = Vec::with_capacity(width);
@@ -339,23 +371,31 @@ impl<T: Number, R: Reducer<T>> Reduction<'_, T, R> {
         one.finish()
     }
 
-    /// The nodes of a range of columns of a matrix that lies by rows.
+    /// The nodes of a range of columns of a matrix that lies by rows; of the even rows alone, if
+    /// `half` is 0, or of the odd ones, if it is 1.
     fn some_columns(
         &self,
         columns: Range<usize>,
         rows: Range<usize>,
+        half: Option<usize>,
         room: &mut Room<T>,
     ) -> Vec<R::Node> {
         let fill = self.reducer.fill();
         let mut nodes = Vec::with_capacity(columns.len());
         for columns in steps(columns, COLUMN_BLOCK) {
-            let mut many = self.reducer.many(columns.len(), rows.start, rows.len());
+            let all = || self.reducer.many(columns.len(), rows.start, rows.len());
+            let mut many = half.and_then(|_| self.reducer.half(columns.len())).unwrap_or_else(all);
             for (part, rows) in self.view.rows(rows.clone()) {
                 let step = if part.is_dense() { rows.len() } else { rows_of_a_tile(columns.len()) };
                 for rows in steps(rows, step) {
                     let columns = columns.clone();
+                    let first = part.first + rows.start;
                     let (tile, stride) =
                         part.block_tile(rows, columns, fill, R::NEEDS_VALIDITY, room.both());
+                    let (tile, stride) = match half {
+                        Some(half) => tile.every_other_row((first + half) % 2, stride),
+                        None => (tile, stride),
+                    };
                     self.level.run(FeedMany::<T, R> { many: &mut many, tile, stride });
                 }
             }

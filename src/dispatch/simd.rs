@@ -125,6 +125,17 @@ mod x86 {
 
     use super::{LANES, Simd};
 
+    #[inline(always)]
+    fn fetch<T>(x: &[T], ahead: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+        // SAFETY: a hint that reads nothing: it may be given any address. SSE is part of x86-64.
+        #[allow(unused_unsafe)]
+        unsafe {
+            _mm_prefetch(x.as_ptr().wrapping_add(ahead).cast(), _MM_HINT_T0);
+        }
+    }
+
     /// Stores past the cache while the values are in registers or just were: a tile that is computed
     /// first and copied out then reads and writes in turns, not at once (docs/perf/stores.md).
     #[inline(always)]
@@ -177,6 +188,13 @@ mod x86 {
             [self.avx._mm256_mul_pd(a[0], b[0]), self.avx._mm256_mul_pd(a[1], b[1])]
         }
         #[inline(always)]
+        fn add_exact_product(self, sum: Self::V, x: Self::V, y: Self::V) -> Self::V {
+            [
+                self.fma._mm256_fmadd_pd(x[0], y[0], sum[0]),
+                self.fma._mm256_fmadd_pd(x[1], y[1], sum[1]),
+            ]
+        }
+        #[inline(always)]
         fn abs(self, a: Self::V) -> Self::V {
             let sign = self.avx._mm256_set1_pd(-0.0);
             [self.avx._mm256_andnot_pd(sign, a[0]), self.avx._mm256_andnot_pd(sign, a[1])]
@@ -184,6 +202,10 @@ mod x86 {
         #[inline(always)]
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
+        }
+        #[inline(always)]
+        fn fetch<T>(self, x: &[T], ahead: usize) {
+            fetch(x, ahead);
         }
         #[inline(always)]
         fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
@@ -219,12 +241,20 @@ mod x86 {
             self.avx512f._mm512_mul_pd(a, b)
         }
         #[inline(always)]
+        fn add_exact_product(self, sum: Self::V, x: Self::V, y: Self::V) -> Self::V {
+            self.avx512f._mm512_fmadd_pd(x, y, sum)
+        }
+        #[inline(always)]
         fn abs(self, a: Self::V) -> Self::V {
             self.avx512f._mm512_abs_pd(a)
         }
         #[inline(always)]
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
+        }
+        #[inline(always)]
+        fn fetch<T>(self, x: &[T], ahead: usize) {
+            fetch(x, ahead);
         }
         #[inline(always)]
         fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
@@ -268,6 +298,10 @@ mod arm {
         #[inline(always)]
         fn mul(self, a: Self::V, b: Self::V) -> Self::V {
             std::array::from_fn(|i| self.neon.vmulq_f64(a[i], b[i]))
+        }
+        #[inline(always)]
+        fn add_exact_product(self, sum: Self::V, x: Self::V, y: Self::V) -> Self::V {
+            std::array::from_fn(|i| self.neon.vfmaq_f64(sum[i], x[i], y[i]))
         }
         #[inline(always)]
         fn abs(self, a: Self::V) -> Self::V {

@@ -155,37 +155,44 @@ impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
     }
 }
 
-/// Whether an element is the one that was found, or a NaN like it.
-#[inline(always)]
-fn is_it<T: Element>(x: T, value: T) -> bool {
-    (x == value) & (x.has_sign() == value.has_sign()) | x.is_nan() & value.is_nan()
-}
-
-/// The first place of a value that is in `x`.
+/// The first place of the extreme of `x`: of its very bits, which no other number has, or of any
+/// NaN. One comparison an element, where the order of the numbers would take several.
 #[inline(always)]
 fn place_of<T: Element>(value: T, x: &[T]) -> usize {
-    const RUN: usize = 32;
-    let (runs, rest) = x.as_chunks::<RUN>();
-    for (i, run) in runs.iter().enumerate() {
-        let mut any = false;
-        for l in 0..RUN {
-            any |= is_it(run[l], value);
-        }
-        if any {
-            return i * RUN + first_of(value, run);
-        }
+    if value.is_nan() {
+        return x.iter().position(|x| x.is_nan()).unwrap_or(0);
     }
-    runs.len() * RUN + rest.iter().position(|x| is_it(*x, value)).unwrap_or(0)
+    let long = match in_runs::<T, 64>(value, x) {
+        Ok(place) => return place,
+        Err(searched) => searched,
+    };
+    let short = match in_runs::<T, 16>(value, &x[long..]) {
+        Ok(place) => return long + place,
+        Err(searched) => long + searched,
+    };
+    short + x[short..].iter().position(|x| x.is_same(value)).unwrap_or(0)
 }
 
+/// The first place of a value in runs of `L`, of which each is searched as a whole; or how many
+/// elements they are, if it is in none.
 #[inline(always)]
-fn first_of<T: Element, const L: usize>(value: T, run: &[T; L]) -> usize {
-    let mut first = T::LAST;
-    for l in 0..L {
-        let place = if is_it(run[l], value) { T::place(l) } else { T::LAST };
-        first = first.min(place);
+fn in_runs<T: Element, const L: usize>(value: T, x: &[T]) -> Result<usize, usize> {
+    let (runs, _) = x.as_chunks::<L>();
+    for (i, run) in runs.iter().enumerate() {
+        let mut any = false;
+        for l in 0..L {
+            any |= run[l].is_same(value);
+        }
+        if any {
+            let mut first = T::LAST;
+            for l in 0..L {
+                let place = if run[l].is_same(value) { T::place(l) } else { T::LAST };
+                first = first.min(place);
+            }
+            return Ok(i * L + T::index(first));
+        }
     }
-    T::index(first)
+    Err(runs.len() * L)
 }
 
 /// The best places of many sequences so far.
@@ -211,7 +218,8 @@ impl<T: Element, const GREATEST: bool> FoundEach<T, GREATEST> {
             for (c, (best, value)) in self.best.iter_mut().zip(seen.results()).enumerate() {
                 if best.take::<GREATEST>(*value, self.next) {
                     let mut column = x[c..].iter().step_by(stride);
-                    best.index += column.position(|x| is_it(*x, *value)).unwrap_or(0);
+                    let is_it = |x: &T| x.is_same(*value) || x.is_nan() && value.is_nan();
+                    best.index += column.position(is_it).unwrap_or(0);
                 }
             }
             self.next += (x.len() + stride - width) / stride;

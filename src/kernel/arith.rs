@@ -76,7 +76,7 @@ impl<T: Real> Binary<T> for Sqrt {
     #[inline(always)]
     fn apply(self, a: T, _: T) -> (T, bool) {
         // The root of a float16 or float32 taken in float64 and rounded is the rounded root.
-        (T::round(a.widen().sqrt()), false)
+        (T::round(a.widen().sqrt()).settled(), false)
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn each<T: Element, O: Binary<T>>(op: O, x: &[T], y: &[T], out: &mut 
     let mut any = false;
     for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
         let (result, overflowed) = op.apply(*x, *y);
-        *o = result.settled();
+        *o = result.settled_by_value();
         any |= overflowed;
     }
     any
@@ -114,7 +114,7 @@ pub(crate) fn each_scalar<T: Element, O: Binary<T>>(op: O, x: &[T], y: T, out: &
     let mut any = false;
     for (o, x) in out.iter_mut().zip(x) {
         let (result, overflowed) = op.apply(*x, y);
-        *o = result.settled();
+        *o = result.settled_by_value();
         any |= overflowed;
     }
     any

@@ -23,8 +23,16 @@ pub(crate) trait Element:
     fn widen(self) -> f64;
     /// The value itself, or the canonical NaN in place of any NaN.
     fn settled(self) -> Self;
+    /// The same in two instructions instead of four, for what is no root: the compiler takes a
+    /// comparison of a root with itself away.
+    fn settled_by_value(self) -> Self;
     /// Eight elements as float64.
     fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V;
+    /// `sum + x y`, the product rounded first, for `x` and `y` loaded from elements of this type.
+    #[inline(always)]
+    fn add_product<S: Simd>(simd: S, sum: S::V, x: S::V, y: S::V) -> S::V {
+        simd.add(sum, simd.mul(x, y))
+    }
 
     /// The sum, and whether it overflowed; so the others.
     fn plus(self, other: Self) -> (Self, bool);
@@ -42,6 +50,8 @@ pub(crate) trait Element:
     }
 
     fn is_nan(self) -> bool;
+    /// Whether it is the same to the bit.
+    fn is_same(self, other: Self) -> bool;
     /// Whether `self` comes before `other`; −0 comes before +0, and no NaN before or after
     /// anything.
     fn precedes(self, other: Self) -> bool;
@@ -89,7 +99,7 @@ pub(crate) trait Integer: Element {
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty, $rank:ty, $load:ident) => {
+    ($t:ty, $bits:ty, $rank:ty, $load:ident $($more:item)*) => {
         impl Element for $t {
             const HAS_NARROW: bool = true;
             const NEUTRAL: Self = -0.0;
@@ -101,6 +111,10 @@ macro_rules! float {
                 f64::from(self)
             }
             #[inline(always)]
+            fn settled_by_value(self) -> Self {
+                if self != self { Self::NAN } else { self }
+            }
+            #[inline(always)]
             fn settled(self) -> Self {
                 // By its bits: the compiler takes a comparison of a root with itself away.
                 let is_nan = self.to_bits() << 1 > Self::INFINITY.to_bits() << 1;
@@ -110,6 +124,7 @@ macro_rules! float {
             fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V {
                 simd.$load(x)
             }
+            $($more)*
             #[inline(always)]
             fn plus(self, other: Self) -> (Self, bool) {
                 (self + other, false)
@@ -137,6 +152,10 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
+            }
+            #[inline(always)]
+            fn is_same(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits()
             }
             #[inline(always)]
             fn precedes(self, other: Self) -> bool {
@@ -201,7 +220,14 @@ macro_rules! float {
     };
 }
 
-float!(f32, u32, i32, widen);
+float!(f32, u32, i32, widen
+    /// The product of two numbers of 24 digits has 48, and float64 holds 53: it is exact, so that
+    /// one rounding is the same as two.
+    #[inline(always)]
+    fn add_product<S: Simd>(simd: S, sum: S::V, x: S::V, y: S::V) -> S::V {
+        simd.add_exact_product(sum, x, y)
+    }
+);
 float!(f64, u64, i64, load);
 
 macro_rules! integer {
@@ -218,6 +244,10 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn settled(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn settled_by_value(self) -> Self {
                 self
             }
             #[inline(always)]
@@ -254,6 +284,10 @@ macro_rules! integer {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn is_same(self, other: Self) -> bool {
+                self == other
             }
             #[inline(always)]
             fn precedes(self, other: Self) -> bool {

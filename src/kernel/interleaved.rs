@@ -20,6 +20,9 @@ const WIDE: usize = 32;
 pub(crate) struct Interleaved<K: Terms<N>, const N: usize> {
     terms: K,
     width: usize,
+    /// Lanes and rows of a leaf; half of both where only every other row comes.
+    lane_count: usize,
+    leaf: usize,
     /// Lane `l` of sequence `c` is `lanes[n][l * width + c]`: eight rows are one contiguous run.
     lanes: [Vec<f64>; N],
     /// Of shifted terms: eight times one after the other, so that eight rows are one run too, the
@@ -43,6 +46,8 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
         Self {
             terms,
             width,
+            lane_count: LANES,
+            leaf: LEAF,
             lanes: std::array::from_fn(|_| vec![-0.0; kept]),
             short,
             nodes: Vec::new(),
@@ -51,6 +56,14 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
             filled: 0,
             tree: Tree::new(width),
         }
+    }
+
+    /// The sums of every other row of one leaf, from its first or its second on. [`fold`](super::fold)
+    /// joins the even lanes, and the odd ones, before it joins both: so a half is a node where nodes are
+    /// sums.
+    pub(crate) fn half(terms: K, width: usize) -> Self {
+        let all = Self::new(terms, width, LEAF);
+        Self { lane_count: LANES / 2, leaf: LEAF / 2, ..all }
     }
 
     /// Takes all rows of sequences that have one element a lane at most: the lanes are joined while
@@ -106,7 +119,7 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
         if self.valid.is_empty() {
             self.valid.resize(width, self.filled as u32);
         }
-        let lane = self.filled % LANES * width;
+        let lane = self.filled % self.lane_count * width;
         for (c, (x, _)) in x.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
             if self.valid[c] == 0 {
                 for lane in 0..LANES {
@@ -120,7 +133,7 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
             }
         }
         self.filled += 1;
-        if self.filled == LEAF {
+        if self.filled == self.leaf {
             self.close();
         }
     }
@@ -129,7 +142,7 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
     fn advance(&mut self, rows: usize) {
         self.filled += rows;
         self.valid.iter_mut().for_each(|valid| *valid += rows as u32);
-        if self.filled == LEAF {
+        if self.filled == self.leaf {
             self.close();
         }
     }
@@ -137,7 +150,7 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
     fn close(&mut self) {
         let width = self.width;
         for lanes in &mut self.lanes {
-            let mut half = LANES / 2;
+            let mut half = self.lane_count / 2;
             while half > 0 {
                 let (low, high) = lanes.split_at_mut(half * width);
                 for (l, h) in low.iter_mut().zip(high.iter()) {
@@ -194,15 +207,18 @@ impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for Interleaved<K
                 x = x.get(stride..).unwrap_or(&[]);
                 continue;
             }
-            let room = LEAF - self.filled;
+            let room = self.leaf - self.filled;
             let rows = (x.len() + stride - width) / stride;
-            let block = LANES * ROWS_OF_LANE;
+            let lane_count = self.lane_count;
+            let block = lane_count * ROWS_OF_LANE;
             let (terms, shifts) = (self.terms, &self.shifts);
-            if width >= WIDE && self.filled.is_multiple_of(LANES) && rows.min(room) >= block {
-                add_lane_by_lane(terms, simd, &mut self.lanes, shifts, x, width, stride);
+            if width >= WIDE && self.filled.is_multiple_of(lane_count) && rows.min(room) >= block {
+                let shape = (lane_count, width, stride);
+                add_lane_by_lane(terms, simd, &mut self.lanes, shifts, x, shape);
                 self.advance(block);
                 x = x.get(block * stride..).unwrap_or(&[]);
             } else if stride == width
+                && lane_count == LANES
                 && self.filled.is_multiple_of(LANES)
                 && rows.min(room) >= LANES
             {
@@ -212,7 +228,7 @@ impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for Interleaved<K
                 self.advance(take);
                 x = rest;
             } else {
-                let lane = self.filled % LANES * width;
+                let lane = self.filled % lane_count * width;
                 let at = lane..lane + width;
                 add_into(terms, simd, &mut self.lanes, at, shifts, &x[..width]);
                 self.advance(1);
@@ -301,7 +317,7 @@ fn add_into<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     }
 }
 
-/// Adds the next 32 rows, all rows of a lane before the next lane. In the order they lie, each
+/// Adds the next four rows of each lane, all rows of a lane before the next lane. In the order they lie, each
 /// row would load and store the sums of its lane; and a block of columns narrow enough to keep
 /// all lanes in L1 reads pieces too short to be prefetched (docs/perf/lanes.md).
 #[inline(always)]
@@ -311,12 +327,11 @@ fn add_lane_by_lane<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     lanes: &mut [Vec<f64>; N],
     shifts: &[f64],
     x: &[T],
-    width: usize,
-    stride: usize,
+    (lane_count, width, stride): (usize, usize, usize),
 ) {
-    for lane in 0..LANES {
+    for lane in 0..lane_count {
         let row = |i: usize| {
-            let at = (lane + i * LANES) * stride;
+            let at = (lane + i * lane_count) * stride;
             &x[at..at + width]
         };
         let rows = [row(0), row(1), row(2), row(3)];

@@ -20,9 +20,17 @@ pub(crate) trait Simd: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `sum + x y` where the product is exact, so that fused or not gives the same bits.
+    #[inline(always)]
+    fn add_exact_product(self, sum: Self::V, x: Self::V, y: Self::V) -> Self::V {
+        self.add(sum, self.mul(x, y))
+    }
     /// Clears the signs.
     fn abs(self, a: Self::V) -> Self::V;
     fn store(self, v: Self::V) -> [f64; LANES];
+    /// Asks for the cache line that lies `ahead` elements behind the first of `x`, if this level can.
+    #[inline(always)]
+    fn fetch<T>(self, _x: &[T], _ahead: usize) {}
     /// Writes elements past the cache, if this level can and their place is aligned to 16 bytes.
     #[inline(always)]
     fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {

@@ -1,27 +1,34 @@
 //! Sums over two rows at once: products and distances, in the order of [`super::sum`].
 
-use super::sum::{LEAF, folded, plus, stored};
+use super::sum::{LEAF, folded, stored};
 use super::width::by_width;
 use super::{Element, LANES, Simd};
 
 /// `N` terms of each pair of elements, added up side by side.
 pub(crate) trait PairTerms<const N: usize>: Copy + Send + Sync {
-    fn eight<S: Simd>(self, simd: S, x: S::V, y: S::V) -> [S::V; N];
+    /// Adds the terms of eight pairs of elements of type `T` to their sums.
+    fn add<T: Element, S: Simd>(self, simd: S, to: [S::V; N], x: S::V, y: S::V) -> [S::V; N];
     /// The terms of one pair: the same operations.
     fn one(self, x: f64, y: f64) -> [f64; N];
 }
 
 macro_rules! pair_terms {
     ($($(#[$doc:meta])* $name:ident<$n:literal>:
-       |$simd:ident, $x:ident, $y:ident| [$($eight:expr),+], [$($one:expr),+];)+) => {$(
+       |$simd:ident, $to:ident, $x:ident, $y:ident| [$($add:expr),+], [$($one:expr),+];)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
 
         impl PairTerms<$n> for $name {
             #[inline(always)]
-            fn eight<S: Simd>(self, $simd: S, $x: S::V, $y: S::V) -> [S::V; $n] {
-                [$($eight),+]
+            fn add<T: Element, S: Simd>(
+                self,
+                $simd: S,
+                $to: [S::V; $n],
+                $x: S::V,
+                $y: S::V,
+            ) -> [S::V; $n] {
+                [$($add),+]
             }
             #[inline(always)]
             fn one(self, $x: f64, $y: f64) -> [f64; $n] {
@@ -33,30 +40,30 @@ macro_rules! pair_terms {
 
 pair_terms! {
     /// The product.
-    Product<1>: |simd, x, y| [simd.mul(x, y)], [x * y];
+    Product<1>: |simd, to, x, y| [T::add_product(simd, to[0], x, y)], [x * y];
     /// The product, and the square of the first.
-    ProductAndSquare<2>: |simd, x, y| [simd.mul(x, y), simd.mul(x, x)], [x * y, x * x];
+    ProductAndSquare<2>: |simd, to, x, y|
+        [T::add_product(simd, to[0], x, y), T::add_product(simd, to[1], x, x)],
+        [x * y, x * x];
     /// The product, and the squares of both.
-    Products<3>: |simd, x, y| [simd.mul(x, y), simd.mul(x, x), simd.mul(y, y)],
+    Products<3>: |simd, to, x, y|
+        [
+            T::add_product(simd, to[0], x, y),
+            T::add_product(simd, to[1], x, x),
+            T::add_product(simd, to[2], y, y)
+        ],
         [x * y, x * x, y * y];
     /// The distance.
-    Distance<1>: |simd, x, y| [simd.abs(simd.sub(x, y))], [(x - y).abs()];
-}
-
-/// The square of the distance.
-#[derive(Clone, Copy)]
-pub(crate) struct SquaredDistance;
-
-impl PairTerms<1> for SquaredDistance {
-    #[inline(always)]
-    fn eight<S: Simd>(self, simd: S, x: S::V, y: S::V) -> [S::V; 1] {
-        let distance = simd.sub(x, y);
-        [simd.mul(distance, distance)]
-    }
-    #[inline(always)]
-    fn one(self, x: f64, y: f64) -> [f64; 1] {
-        [(x - y) * (x - y)]
-    }
+    Distance<1>: |simd, to, x, y|
+        [simd.add(to[0], simd.abs(simd.sub(x, y)))],
+        [(x - y).abs()];
+    /// The square of the distance.
+    SquaredDistance<1>: |simd, to, x, y|
+        [{
+            let distance = simd.sub(x, y);
+            simd.add(to[0], simd.mul(distance, distance))
+        }],
+        [(x - y) * (x - y)];
 }
 
 /// The second rows: one for each first row, or the same for all.
@@ -65,10 +72,6 @@ pub(crate) enum Second<'a, T> {
     Each(&'a [T]),
     Same(&'a [T]),
 }
-
-/// Rows that are paired at once with one vector: four chains of additions hide the latency of one,
-/// and the vector is loaded once for all.
-const TOGETHER: usize = 4;
 
 /// Writes the sums of each pair of rows to `out`; `x` has `out.len()` rows of `width`.
 #[inline(always)]
@@ -88,39 +91,64 @@ pub(crate) fn row_pairs<T: Element, K: PairTerms<N>, S: Simd, const N: usize>(
         return out.fill([0.0; N]);
     }
     by_width!(to 8, width, W => narrow::<T, K, N, W>(terms, x, y, stride, out), else {
-        let row = |r: usize| &x[r * width..(r + 1) * width];
-        let together = if stride == 0 { out.len() / TOGETHER * TOGETHER } else { 0 };
-        let (groups, rest) = out.split_at_mut(together);
-        for (g, o) in groups.as_chunks_mut::<TOGETHER>().0.iter_mut().enumerate() {
-            let r = g * TOGETHER;
-            *o = one_pair(terms, simd, [row(r), row(r + 1), row(r + 2), row(r + 3)], y);
-        }
-        for (r, o) in (together..).zip(rest) {
-            *o = one_pair(terms, simd, [row(r)], &y[r * stride..r * stride + width])[0];
+        let rest = match (stride, N) {
+            (0, 1) => with_one::<T, K, S, N, 4>(terms, simd, x, y, out),
+            (0, _) => with_one::<T, K, S, N, 2>(terms, simd, x, y, out),
+            _ => 0,
+        };
+        for (r, o) in out.iter_mut().enumerate().skip(rest) {
+            let row = &x[r * width..(r + 1) * width];
+            *o = one_pair(terms, simd, [row], &y[r * stride..r * stride + width], 0)[0];
         }
     });
 }
 
-/// The sums of `R` rows with one.
+/// Writes the sums of rows with one vector, `R` rows at once: so many chains of additions hide the
+/// latency of one and fit the registers, and the vector is loaded once for all. The rows after them
+/// are asked for meanwhile, as pieces of several rows are too short to be foreseen
+/// (docs/perf/lanes.md). Returns how many rows there were: a multiple of `R`.
+#[inline(always)]
+fn with_one<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
+    terms: K,
+    simd: S,
+    x: &[T],
+    y: &[T],
+    out: &mut [[f64; N]],
+) -> usize {
+    let width = y.len();
+    let (groups, _) = out.as_chunks_mut::<R>();
+    for (o, group) in groups.iter_mut().zip(x.chunks_exact(R * width)) {
+        let mut rows = [&group[..width]; R];
+        for r in 0..R {
+            rows[r] = &group[r * width..(r + 1) * width];
+        }
+        *o = one_pair(terms, simd, rows, y, R * width);
+    }
+    groups.len() * R
+}
+
+/// The sums of `R` rows with one. What lies `ahead` elements behind each is fetched, unless that is
+/// 0.
 #[inline(always)]
 pub(crate) fn one_pair<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
     terms: K,
     simd: S,
     x: [&[T]; R],
     y: &[T],
+    ahead: usize,
 ) -> [[f64; N]; R] {
     if y.is_empty() {
         // The sum of nothing is +0.0, though the neutral value is -0.0.
         return [[0.0; N]; R];
     }
     if y.len() <= LEAF {
-        return leaf(terms, simd, x, y, 0);
+        return leaf(terms, simd, x, y, 0, ahead);
     }
     // The tree of leaves, as in `sum::Sequence`.
     let mut stack = [[[0.0; N]; R]; 64];
     let (mut depth, mut leaves) = (0, 0usize);
     for at in (0..y.len()).step_by(LEAF) {
-        let mut node = leaf(terms, simd, x, &y[at..y.len().min(at + LEAF)], at);
+        let mut node = leaf(terms, simd, x, &y[at..y.len().min(at + LEAF)], at, ahead);
         let mut whole = leaves;
         while whole & 1 == 1 {
             depth -= 1;
@@ -160,7 +188,10 @@ fn leaf<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
     x: [&[T]; R],
     y: &[T],
     at: usize,
+    ahead: usize,
 ) -> [[f64; N]; R] {
+    // Elements of a cache line.
+    let line = 64 / std::mem::size_of::<T>();
     let mut rows = [&x[0][at..at + y.len()]; R];
     for r in 0..R {
         rows[r] = &x[r][at..at + y.len()];
@@ -170,8 +201,11 @@ fn leaf<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
     for (i, y) in y8.iter().enumerate() {
         let y = T::load(simd, y);
         for r in 0..R {
+            if ahead > 0 && (i * LANES).is_multiple_of(line) {
+                simd.fetch(&rows[r][i * LANES..], ahead);
+            }
             if let Some(x) = rows[r][i * LANES..].first_chunk() {
-                acc[r] = plus(simd, acc[r], terms.eight(simd, T::load(simd, x), y));
+                acc[r] = terms.add::<T, S>(simd, acc[r], T::load(simd, x), y);
             }
         }
     }

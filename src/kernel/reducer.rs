@@ -29,6 +29,16 @@ impl<T: Element> Tile<'_, T> {
 /// of columns cost little to join beside their rows.
 pub(super) const ANY_SPLIT: usize = 256;
 
+impl<'a, T> Tile<'a, T> {
+    /// Every other of the rows that lie `stride` apart, from row `first` on, and how far apart
+    /// those lie.
+    pub(crate) fn every_other_row(self, first: usize, stride: usize) -> (Self, usize) {
+        let x = self.x.get(first * stride..).unwrap_or(&[]);
+        let valid = self.valid.map(|valid| valid.get(first * stride..).unwrap_or(&[]));
+        (Self { x, valid }, 2 * stride)
+    }
+}
+
 /// A reduction of elements of type `T`.
 pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
     /// A partial result.
@@ -58,6 +68,11 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
     fn one(self, first: usize) -> Self::One;
     /// `width` sequences of `len` elements, of which element number `first` comes first in each.
     fn many(self, width: usize, first: usize, len: usize) -> Self::Many;
+    /// The same for every other element of one [`GRAIN`](Self::GRAIN), from the first or the second
+    /// on, if the nodes of both halves [join](Self::join) to that of the whole.
+    fn half(self, _width: usize) -> Option<Self::Many> {
+        None
+    }
     /// One node for each row of contiguous rows of `width` elements.
     fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [Self::Node]);
 }

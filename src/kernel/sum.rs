@@ -59,6 +59,10 @@ impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
         Interleaved::new(self.0, width, len)
     }
     #[inline(always)]
+    fn half(self, width: usize) -> Option<Interleaved<K, N>> {
+        K::IS_SUM.then(|| Interleaved::half(self.0, width))
+    }
+    #[inline(always)]
     fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [K::Node]) {
         row_sums(self.0, simd, tile, width, out);
     }

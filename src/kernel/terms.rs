@@ -13,6 +13,8 @@ pub(crate) trait Terms<const N: usize>: Copy + Send + Sync {
     /// AVX-512 do: only where it matters most, as each is a loop more to build.
     const NARROW_ROWS: bool = false;
     const NARROW_COLUMNS: bool = false;
+    /// Whether nodes are sums, and joined by addition.
+    const IS_SUM: bool = false;
     /// The terms of eight elements.
     fn eight<S: Simd>(self, simd: S, x: S::V, shift: S::V) -> [S::V; N];
     /// The terms of one element: the same operations.
@@ -35,6 +37,7 @@ macro_rules! plain {
             const SHIFTED: bool = false;
             const NARROW_ROWS: bool = $rows;
             const NARROW_COLUMNS: bool = $columns;
+            const IS_SUM: bool = true;
 
             #[inline(always)]
             fn eight<S: Simd>(self, $simd: S, $x: S::V, _: S::V) -> [S::V; 1] {

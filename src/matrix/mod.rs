@@ -11,6 +11,8 @@
 mod bits;
 mod build;
 mod count;
+#[cfg(feature = "python")]
+mod dense;
 mod foreign;
 mod list;
 mod nulls;
@@ -172,9 +174,9 @@ impl Matrix {
     }
 
     /// A matrix of the same shape and form over other chunks.
-    pub(crate) fn with_chunks(&self, chunks: Vec<Chunk>) -> Self {
+    pub(crate) fn with_chunks(self, chunks: Vec<Chunk>) -> Self {
         debug_assert_eq!(chunks.iter().map(|chunk| chunk.rows).sum::<usize>(), self.rows);
-        Self { chunks, copied: None, ..self.clone() }
+        Self { chunks, copied: None, ..self }
     }
 
     /// All elements row by row, if they lie so, as `T`, in one chunk. What is under a null is any

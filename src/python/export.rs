@@ -151,7 +151,7 @@ fn pyarrow_vector<'py>(
     let pyarrow = PyArrow::loaded(py);
     let data_type = pyarrow.and_then(|pyarrow| pyarrow.number_type(py, array.data_type()));
     if let Some(data_type) = data_type
-        && let Some(imported) = pyarrow_array(py, &array, data_type)?
+        && let Some(imported) = handed_over(py, FFI_ArrowArray::new(&array.to_data()), data_type)?
     {
         return Ok(imported);
     }
@@ -170,27 +170,30 @@ fn pyarrow_matrix<'py>(
     if matrix.field() != x.field() {
         return Ok(None);
     }
+    let data_type = object.getattr(intern!(py, "type"))?;
+    if let Some(array) = matrix.to_dense() {
+        return handed_over(py, array, &data_type);
+    }
     let (Some(array), Some(field)) = (matrix.to_array().transpose()?, matrix.field()) else {
         return Ok(None);
     };
     if array.data_type() != field.data_type() {
         return Ok(None);
     }
-    pyarrow_array(py, &array, &object.getattr(intern!(py, "type"))?)
+    handed_over(py, FFI_ArrowArray::new(&array.to_data()), &data_type)
 }
 
 /// An array handed to pyarrow with a type that it has already; `None` where this pyarrow has no
 /// such way in.
-fn pyarrow_array<'py>(
+fn handed_over<'py>(
     py: Python<'py>,
-    array: &dyn Array,
+    mut array: FFI_ArrowArray,
     data_type: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let import = PyArrow::loaded(py).and_then(|pyarrow| pyarrow.import_from_c.as_ref());
     let Some(import) = import else { return Ok(None) };
     // pyarrow moves the array out of it; what it leaves is released here.
-    let mut exported = FFI_ArrowArray::new(&array.to_data());
-    import.bind(py).call1((&raw mut exported as usize, data_type)).map(Some)
+    import.bind(py).call1((&raw mut array as usize, data_type)).map(Some)
 }
 
 /// A matrix as an object of its origin's library, which takes it by its capsules. What is not by

@@ -21,11 +21,12 @@ use super::origin::PyArrow;
 use crate::error::Error;
 use crate::matrix::{Matrix, unaccepted};
 
-/// Arrow data as it came: one array, or the chunks of a stream.
-pub(super) struct Imported {
-    field: FieldRef,
-    arrays: Vec<ArrayRef>,
-    misaligned: bool,
+/// Arrow data as it came.
+pub(super) enum Imported {
+    /// A column of lists without nulls, seen as a matrix already.
+    Dense(Matrix),
+    /// One array, or the chunks of a stream.
+    Arrays { field: FieldRef, arrays: Vec<ArrayRef>, misaligned: bool },
 }
 
 impl Imported {
@@ -62,8 +63,8 @@ impl Imported {
         let data_type = x.getattr(intern!(py, "type"))?;
         let Some(field) = known(&data_type) else {
             let imported = Self::from_object(function, x)?;
-            if let Some(imported) = &imported {
-                remember(data_type, &imported.field);
+            if let Some(Self::Arrays { field, .. }) = &imported {
+                remember(data_type, field);
             }
             return Ok(imported);
         };
@@ -71,8 +72,17 @@ impl Imported {
         let Some(export) = export else { return Self::from_object(function, x) };
         let mut array = FFI_ArrowArray::empty();
         export.bind(py).call1((x, &raw mut array as usize))?;
-        let (array, misaligned) = imported(function, &mut array, field.data_type())?;
-        Ok(Some(Self { field, arrays: vec![array], misaligned }))
+        let misaligned = checked(function, &mut array, field.data_type())?;
+        if !misaligned {
+            // SAFETY: `checked` saw that the array has the buffers, children and lengths of its
+            // type, and that they are aligned; how long the buffers are is the producer's promise.
+            match unsafe { Matrix::from_dense(&field, array) } {
+                Ok(matrix) => return Ok(Some(Self::Dense(matrix))),
+                Err(other) => array = other,
+            }
+        }
+        let array = imported(function, &mut array, field.data_type())?;
+        Ok(Some(Self::Arrays { field, arrays: vec![array], misaligned }))
     }
 
     /// Sees it as a matrix. `is_table` says that a struct is a table, whose rows cannot be null;
@@ -82,43 +92,46 @@ impl Imported {
         is_table: Option<bool>,
         width: Option<usize>,
     ) -> crate::Result<Matrix> {
-        let matrix = match (self.field.data_type(), width) {
+        let (field, arrays, misaligned) = match self {
+            Self::Dense(matrix) => return as_wide(matrix, width),
+            Self::Arrays { field, arrays, misaligned } => (field, arrays, misaligned),
+        };
+        let matrix = match (field.data_type(), width) {
             (DataType::Struct(_), None) => {
-                let has_nulls = || self.arrays.iter().any(|array| array.null_count() > 0);
+                let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
                 if is_table.unwrap_or_else(|| !has_nulls()) {
-                    self.table()?
+                    table(&field, &arrays)?
                 } else {
-                    Matrix::from_field(&self.field, &self.arrays)?
+                    Matrix::from_field(&field, &arrays)?
                 }
             }
-            (_, None) => Matrix::from_field(&self.field, &self.arrays)?,
-            (_, Some(width)) => reshaped(&self.field, &self.arrays, width)?,
+            (_, None) => Matrix::from_field(&field, &arrays)?,
+            (_, Some(width)) => reshaped(&field, &arrays, width)?,
         };
         let reason = "buffers whose address is no multiple of the element size";
-        Ok(matrix.with_copy(self.misaligned.then_some(reason)))
+        Ok(matrix.with_copy(misaligned.then_some(reason)))
     }
+}
 
-    fn table(&self) -> crate::Result<Matrix> {
-        let DataType::Struct(fields) = self.field.data_type() else {
-            return Err(unaccepted(self.field.data_type()));
-        };
-        let metadata = self.field.metadata().clone();
-        let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
-        if self.arrays.is_empty() {
-            return Matrix::try_from(&RecordBatch::new_empty(schema));
-        }
-        let batches = self.arrays.iter().map(|array| {
-            let columns: &StructArray = array.as_struct();
-            let rows = RecordBatchOptions::new().with_row_count(Some(columns.len()));
-            let columns = columns.columns().to_vec();
-            let batch =
-                RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows).map_err(
-                    |error| Error::Arrow { function: "as_matrix", message: error.to_string() },
-                )?;
-            Matrix::try_from(&batch)
-        });
-        Matrix::from_chunks(batches.collect::<crate::Result<_>>()?)
+/// The columns of structs as those of a matrix.
+fn table(field: &FieldRef, arrays: &[ArrayRef]) -> crate::Result<Matrix> {
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(unaccepted(field.data_type()));
+    };
+    let metadata = field.metadata().clone();
+    let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
+    if arrays.is_empty() {
+        return Matrix::try_from(&RecordBatch::new_empty(schema));
     }
+    let batches = arrays.iter().map(|array| {
+        let columns: &StructArray = array.as_struct();
+        let rows = RecordBatchOptions::new().with_row_count(Some(columns.len()));
+        let columns = columns.columns().to_vec();
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows)
+            .map_err(|error| Error::Arrow { function: "as_matrix", message: error.to_string() })?;
+        Matrix::try_from(&batch)
+    });
+    Matrix::from_chunks(batches.collect::<crate::Result<_>>()?)
 }
 
 /// The types of the last pyarrow arrays, with the fields that were read from them. Types do not
@@ -149,18 +162,24 @@ fn remember(data_type: Bound<'_, PyAny>, field: &FieldRef) {
 /// The elements of plain numbers as rows of `width`; lists must have that width already.
 fn reshaped(field: &FieldRef, arrays: &[ArrayRef], width: usize) -> crate::Result<Matrix> {
     if field.data_type().primitive_width().is_none() {
-        let matrix = Matrix::from_field(field, arrays)?;
-        if matrix.width() == width {
-            return Ok(matrix);
-        }
-        let (what, got) = ("rows, as width says,", matrix.width());
-        return Err(Error::Width { function: "as_matrix", what, expected: width, got });
+        return as_wide(Matrix::from_field(field, arrays)?, Some(width));
     }
     if arrays.is_empty() {
         return Matrix::reshape(&arrow_array::new_empty_array(field.data_type()), width);
     }
     let chunks = arrays.iter().map(|array| Matrix::reshape(array, width));
     Matrix::from_chunks(chunks.collect::<crate::Result<_>>()?)
+}
+
+/// The matrix, if it is as wide as was said.
+fn as_wide(matrix: Matrix, width: Option<usize>) -> crate::Result<Matrix> {
+    match width {
+        Some(expected) if expected != matrix.width() => {
+            let (what, got) = ("rows, as width says,", matrix.width());
+            Err(Error::Width { function: "as_matrix", what, expected, got })
+        }
+        _ => Ok(matrix),
+    }
 }
 
 fn malformed(function: &str, problem: &Problem) -> PyErr {
@@ -219,21 +238,28 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
 }
 
-/// Takes one array, whose structure is checked first. What is refused stays where it is: to
-/// release it is its owner's business, who knows how it was made.
+/// Checks the structure of an array; whether its buffers are not aligned. What is refused stays
+/// where it is: to release it is its owner's business, who knows how it was made.
+fn checked(
+    function: &'static str,
+    array: &mut FFI_ArrowArray,
+    data_type: &DataType,
+) -> PyResult<bool> {
+    check::array(array, data_type).map_err(|problem| malformed(function, &problem))
+}
+
+/// Takes an array that was [`checked`].
 fn imported(
     function: &'static str,
     array: &mut FFI_ArrowArray,
     data_type: &DataType,
-) -> PyResult<(ArrayRef, bool)> {
-    let misaligned =
-        check::array(array, data_type).map_err(|problem| malformed(function, &problem))?;
+) -> PyResult<ArrayRef> {
     let array = std::mem::replace(array, FFI_ArrowArray::empty());
-    // SAFETY: `check::array` saw that the array has the buffers, children and lengths of its
-    // type; that the buffers are as long as the lengths say is the producer's promise.
+    // SAFETY: `checked` saw that the array has the buffers, children and lengths of its type; that
+    // the buffers are as long as the lengths say is the producer's promise.
     let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) };
     match data {
-        Ok(data) => Ok((make_array(data), misaligned)),
+        Ok(data) => Ok(make_array(data)),
         Err(error) => Err(malformed(function, &format!("cannot be read: {error}"))),
     }
 }
@@ -250,8 +276,10 @@ fn array(function: &'static str, capsules: &Bound<'_, PyAny>) -> PyResult<Import
     let field = field(function, unsafe { &*schema })?;
     // SAFETY: a capsule of this name points to an ArrowArray, which nobody else uses meanwhile: it
     // is taken while the GIL is held.
-    let (array, misaligned) = imported(function, unsafe { &mut *array }, field.data_type())?;
-    Ok(Imported { field, arrays: vec![array], misaligned })
+    let array = unsafe { &mut *array };
+    let misaligned = checked(function, array, field.data_type())?;
+    let array = imported(function, array, field.data_type())?;
+    Ok(Imported::Arrays { field, arrays: vec![array], misaligned })
 }
 
 fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Imported> {
@@ -277,7 +305,7 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
     let field = field(function, &schema)?;
 
     let mut arrays = Vec::new();
-    let mut any_misaligned = false;
+    let mut misaligned = false;
     loop {
         // Producers may run a query or Python code for each chunk: let others run meanwhile.
         let (code, mut array) = py.detach(|| {
@@ -293,11 +321,10 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
             break;
         }
         py.check_signals()?;
-        let (array, misaligned) = imported(function, &mut array, field.data_type())?;
-        any_misaligned |= misaligned;
-        arrays.push(array);
+        misaligned |= checked(function, &mut array, field.data_type())?;
+        arrays.push(imported(function, &mut array, field.data_type())?);
     }
-    Ok(Imported { field, arrays, misaligned: any_misaligned })
+    Ok(Imported::Arrays { field, arrays, misaligned })
 }
 
 /// What a stream says of its failure, which may be nothing.

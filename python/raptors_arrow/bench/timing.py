@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from time import perf_counter
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 from raptors_arrow.bench.stats import MIN_ROUNDS
@@ -17,6 +17,9 @@ __all__ = ["Contestant", "take_turns"]
 SAMPLE = 200e-6
 #: Calls up to this long, in seconds, are preceded by some that are not timed; see `_sample`.
 SETTLE = 5e-3
+#: Longer ones wait until the process was idle for so long, but not for ever; see `_quiet`.
+QUIET = 2e-3
+MOST_QUIET = 0.2
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,30 @@ class Contestant:
     before: Callable[[], Any] | None = None
 
 
+def _quiet() -> None:
+    """Wait until no thread works.
+
+    BLAS libraries keep theirs spinning for tens of milliseconds after a call, on the cores that the
+    next contestant would use.
+    """
+    end = perf_counter() + MOST_QUIET
+    while perf_counter() < end:
+        worked = process_time()
+        sleep(QUIET)
+        if process_time() - worked < QUIET / 4:
+            return
+
+
 def _sample(contestant: Contestant, calls: int, settle: int) -> float:
-    """Give the seconds of a call, from several in a row after some that are not timed."""
+    """Give the seconds of a call, from several in a row after some that are not timed.
+
+    Where there are none of those, it begins when all is quiet.
+    """
     if contestant.before is not None:
         contestant.before()
     call = contestant.call
+    if settle == 0:
+        _quiet()
     for _ in repeat(None, settle):
         # The neighbour's data leave the cache, and its threads fall asleep, meanwhile.
         call()
