@@ -55,15 +55,12 @@ def _quiet() -> None:
             return
 
 
-def _sample(contestant: Contestant, calls: int, settle: int) -> float:
-    """Give the seconds of a call, from several in a row after some that are not timed.
-
-    Where there are none of those, it begins when all is quiet.
-    """
+def _sample(contestant: Contestant, calls: int, settle: int, *, quiet: bool = False) -> float:
+    """Give the seconds of a call, from several in a row after some that are not timed."""
     if contestant.before is not None:
         contestant.before()
     call = contestant.call
-    if settle == 0:
+    if quiet:
         _quiet()
     for _ in repeat(None, settle):
         # The neighbour's data leave the cache, and its threads fall asleep, meanwhile.
@@ -107,13 +104,14 @@ def take_turns(
             # The second and third call: the first pays for pages, compilation and threads.
             cost = min(_sample(one, 1, settle) for settle in (1, 0))
             calls = max(1, math.ceil(SAMPLE / cost))
-            plan.append((one, calls, (calls + 1) // 2 if cost <= SETTLE else 0))
+            is_long = cost > SETTLE
+            plan.append((one, calls, 0 if is_long else (calls + 1) // 2, is_long))
         end = perf_counter() + seconds
         done = 0
         while done < MIN_ROUNDS or (done < rounds and perf_counter() < end):
             order.shuffle(plan)
-            for one, calls, settle in plan:
-                times[one.name].append(_sample(one, calls, settle))
+            for one, calls, settle, is_long in plan:
+                times[one.name].append(_sample(one, calls, settle, quiet=is_long))
             done += 1
     finally:
         if enabled:
