@@ -5,7 +5,7 @@ mod oracle;
 
 use std::sync::Arc;
 
-use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::types::{ArrowPrimitiveType, Float64Type};
 use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_schema::DataType;
 use oracle::calls::{First, Sample, calls};
@@ -13,6 +13,7 @@ use oracle::forms::{Form, Layout, matrix};
 use oracle::numbers::{self, Number, TYPES};
 use oracle::{Draw, Nulls, Outcome, Random, Table};
 use raptors_arrow::compute::{Options, Value, call_function};
+use raptors_arrow::dispatch::{Settings, with_settings};
 use raptors_arrow::{Error, Matrix};
 
 /// A matrix of one type; `None` is a null element.
@@ -515,6 +516,38 @@ fn extremes_have_their_value_and_place_in_every_shape() {
                     assert!(is_same || is_nan, "{line}: {found} for {value}");
                     assert_eq!(places[i], Some(place), "{line}: the place of {value}");
                 }
+            }
+        }
+    }
+}
+
+/// One leaf of rows is shared by its even and odd rows from 3 MiB on; the bits are those of one
+/// thread, for any number of rows, chunks that begin at either, and nulls.
+#[test]
+fn halves_of_a_leaf_add_up_to_the_same_bits() {
+    let width = 460;
+    for (rows, chunk, nulls) in
+        [(1024, 1024, false), (1023, 333, false), (901, 450, true), (1000, 1, true)]
+    {
+        let value = |i: usize| ((i * 7919) % 10_007) as f64 * 1e-3 + 1e9 / (i + 1) as f64;
+        let values = (0..rows * width)
+            .map(|i| (!nulls || i % 13 != 5).then(|| value(i)))
+            .collect::<Vec<Option<f64>>>();
+        let chunks = values.chunks(chunk * width);
+        let parts = chunks.map(|part| of::<Float64Type>(width, part.to_vec())).collect();
+        let x = Matrix::from_chunks(parts).unwrap();
+        assert!(x.bytes() >= 3 << 20, "large enough to be shared");
+        for name in ["sum", "mean", "norm"] {
+            let bits = |threads| {
+                let threads = Some(threads);
+                let settings = Settings { threads, exact_threads: true, ..Settings::default() };
+                let result = with_settings(settings, || call(name, &x, &[], axis(0)));
+                let all = numbers_of(result).into_iter();
+                all.map(|number| number.map(f64::to_bits)).collect::<Vec<_>>()
+            };
+            let one = bits(1);
+            for threads in [2, 3, 8] {
+                assert_eq!(bits(threads), one, "{name} of {rows} rows by {threads} threads");
             }
         }
     }

@@ -38,8 +38,10 @@ pub(super) trait Finish<N, O>: Copy + Sync {
 /// does not wait.
 const COLUMNS_OF_A_TASK: usize = 8192;
 
-/// Bytes of a row below which a task's piece of it is short.
+/// Bytes of a row below which a task's piece of it is short, and bytes from which two threads take
+/// the even and the odd rows instead (docs/perf/lanes.md).
 const PIECE: usize = 2048;
+const WORTH_HALVING: usize = 3 << 20;
 
 /// The node of a dense run, as a vendor library makes it, in an order of its own.
 pub(super) type ByVendor<T, N> = fn(&[T]) -> Option<N>;
@@ -199,11 +201,12 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         finish: F,
     ) -> Result<Output<O>> {
         let View { rows, width, .. } = self.view;
-        if self.is_worth_halving() {
+        let reads_pieces = self.reads_pieces();
+        if reads_pieces && self.is_worth_halving() {
             return self.finished(&self.columns_by_halves()?, counts, finish);
         }
         let mut out = Output::new(self.function, width)?;
-        let group = self.columns_per_task(1);
+        let group = if reads_pieces { width } else { self.columns_per_task(1) };
         let tasks = out.chunks_mut(group).enumerate().map(|(i, out)| (i * group, out)).collect();
         run::each(self.function, &self.plan, tasks, Room::default, |room, (first, out)| {
             for columns in steps(0..out.len(), COLUMN_BLOCK) {
@@ -226,15 +229,18 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         Ok(out)
     }
 
-    /// Whether one grain of rows is shared by halves: where columns apart would leave each task short
-    /// pieces of rows, which are not prefetched (docs/perf/lanes.md).
+    /// Whether a task that takes some of the columns reads only short pieces of the rows, which are
+    /// not prefetched, although more than one thread is planned.
+    fn reads_pieces(&self) -> bool {
+        let piece = self.columns_per_task(1) * std::mem::size_of::<T>();
+        self.plan.threads > 1 && self.columns_per_task(1) < self.view.width && piece < PIECE
+    }
+
+    /// Whether one grain of rows is shared by halves instead.
     fn is_worth_halving(&self) -> bool {
         let View { rows, width, .. } = self.view;
-        self.plan.threads > 1
-            && rows <= R::GRAIN
-            && self.columns_per_task(1) * std::mem::size_of::<T>() < PIECE
-            && width > 0
-            && self.reducer.half(0).is_some()
+        let bytes = rows * width * std::mem::size_of::<T>();
+        rows <= R::GRAIN && bytes >= WORTH_HALVING && self.reducer.half(0).is_some()
     }
 
     /// One node per column of one grain of rows: those of the even rows and those of the odd ones.

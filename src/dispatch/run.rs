@@ -71,7 +71,8 @@ pub(crate) fn planned(work: &Work) -> Result<Plan> {
 }
 
 /// Runs `body` once for each task, on the plan's threads. Each thread makes one `state` for all
-/// the tasks it takes. Tasks are taken in order, but may end in any.
+/// the tasks it takes. The caller takes them from the first on, workers from the last: so the same
+/// call again finds what it read and wrote in the caches of the same cores (docs/perf/threads.md).
 ///
 /// # Errors
 ///
@@ -86,19 +87,32 @@ pub(crate) fn each<T: Send, S>(
     let threads = plan.threads.min(tasks.len());
     let queue = Mutex::new(tasks.into_iter());
     // A panicking body poisons nothing that matters: the iterator is never left half-advanced.
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    share(function, threads, &|go_on| {
+    let next = |who: Who| {
+        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match who {
+            Who::Caller => queue.next(),
+            Who::Worker => queue.next_back(),
+        }
+    };
+    share(function, threads, &|who, go_on| {
         // Made only when there is a task, so that a worker that wakes late costs nothing.
         let mut mine = None;
         while go_on() {
-            let Some(task) = next() else { break };
+            let Some(task) = next(who) else { break };
             body(mine.get_or_insert_with(&state), task);
         }
     })
 }
 
+/// Whose thread works.
+#[derive(Clone, Copy)]
+enum Who {
+    Caller,
+    Worker,
+}
+
 /// What a thread does for as long as it may go on.
-type Share<'a> = dyn Fn(&dyn Fn() -> bool) + Sync + 'a;
+type Share<'a> = dyn Fn(Who, &dyn Fn() -> bool) + Sync + 'a;
 
 /// Runs `work` on `threads` threads at once, the caller's among them, until it returns in each.
 fn share(function: &'static str, threads: usize, work: &Share<'_>) -> Result<()> {
@@ -111,10 +125,10 @@ fn share(function: &'static str, threads: usize, work: &Share<'_>) -> Result<()>
         !stop.load(Ordering::Relaxed)
     };
     match if threads > 1 { pool(threads - 1) } else { None } {
-        None => work(&ask),
+        None => work(Who::Caller, &ask),
         Some(pool) => {
-            let on_worker = || work(&|| !stop.load(Ordering::Relaxed));
-            with_workers(pool, threads - 1, &on_worker, || work(&ask));
+            let on_worker = || work(Who::Worker, &|| !stop.load(Ordering::Relaxed));
+            with_workers(pool, threads - 1, &on_worker, || work(Who::Caller, &ask));
         }
     }
     LAST_CALL.set(Some(Instant::now()));
