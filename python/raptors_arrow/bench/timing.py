@@ -15,11 +15,12 @@ __all__ = ["Contestant", "take_turns"]
 
 #: A sample is at least this long, in seconds: far above the clock's own cost and resolution.
 SAMPLE = 200e-6
-#: Calls up to this long, in seconds, are preceded by some that are not timed; see `_sample`.
-SETTLE = 5e-3
-#: Longer ones wait until the process was idle for so long, but not for ever; see `_quiet`.
-QUIET = 2e-3
-MOST_QUIET = 0.2
+#: What is longer than this, in seconds, begins when no thread works any more; see `_quiet`.
+LONG = 5e-3
+#: For so long, in seconds, the process must have been idle, and so long is waited at most. The
+#: system counts the time of threads in steps of up to 10 ms.
+QUIET = 30e-3
+MOST_QUIET = 1.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Contestant:
 def _quiet() -> None:
     """Wait until no thread works.
 
-    BLAS libraries keep theirs spinning for tens of milliseconds after a call, on the cores that the
+    BLAS libraries keep theirs spinning for a tenth of a second after a call, on the cores that the
     next contestant would use.
     """
     end = perf_counter() + MOST_QUIET
@@ -104,8 +105,7 @@ def take_turns(
             # The second and third call: the first pays for pages, compilation and threads.
             cost = min(_sample(one, 1, settle) for settle in (1, 0))
             calls = max(1, math.ceil(SAMPLE / cost))
-            is_long = cost > SETTLE
-            plan.append((one, calls, 0 if is_long else (calls + 1) // 2, is_long))
+            plan.append((one, calls, (calls + 1) // 2, cost > LONG))
         end = perf_counter() + seconds
         done = 0
         while done < MIN_ROUNDS or (done < rounds and perf_counter() < end):
