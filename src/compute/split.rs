@@ -229,18 +229,20 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         Ok(out)
     }
 
-    /// Whether a task that takes some of the columns reads only short pieces of the rows, which are
-    /// not prefetched, although more than one thread is planned.
+    /// Whether several threads were to share plain sums, which are bound by reading, by columns, and
+    /// would read only short pieces of the rows, which are not prefetched.
     fn reads_pieces(&self) -> bool {
-        let piece = self.columns_per_task(1) * std::mem::size_of::<T>();
-        self.plan.threads > 1 && self.columns_per_task(1) < self.view.width && piece < PIECE
+        let columns = self.columns_per_task(1);
+        self.plan.threads > 1
+            && columns < self.view.width
+            && columns * std::mem::size_of::<T>() < PIECE
+            && self.reducer.half(0).is_some()
     }
 
-    /// Whether one grain of rows is shared by halves instead.
+    /// Whether they share one grain of rows by halves instead; below, one thread is as fast.
     fn is_worth_halving(&self) -> bool {
         let View { rows, width, .. } = self.view;
-        let bytes = rows * width * std::mem::size_of::<T>();
-        rows <= R::GRAIN && bytes >= WORTH_HALVING && self.reducer.half(0).is_some()
+        rows <= R::GRAIN && rows * width * std::mem::size_of::<T>() >= WORTH_HALVING
     }
 
     /// One node per column of one grain of rows: those of the even rows and those of the odd ones.

@@ -125,6 +125,7 @@ mod x86 {
 
     use super::{LANES, Simd};
 
+    /// A hint to read a line into the cache.
     #[inline(always)]
     fn fetch<T>(x: &[T], ahead: usize) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -58,9 +58,8 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
         }
     }
 
-    /// The sums of every other row of one leaf, from its first or its second on. [`fold`](super::fold)
-    /// joins the even lanes, and the odd ones, before it joins both: so a half is a node where nodes are
-    /// sums.
+    /// The sums of every other row of one leaf, from its first or its second on. [`fold`] joins the
+    /// even lanes, and the odd ones, before it joins both: so a half is a node where nodes are sums.
     pub(crate) fn half(terms: K, width: usize) -> Self {
         let all = Self::new(terms, width, LEAF);
         Self { lane_count: LANES / 2, leaf: LEAF / 2, ..all }
@@ -317,9 +316,9 @@ fn add_into<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     }
 }
 
-/// Adds the next four rows of each lane, all rows of a lane before the next lane. In the order they lie, each
-/// row would load and store the sums of its lane; and a block of columns narrow enough to keep
-/// all lanes in L1 reads pieces too short to be prefetched (docs/perf/lanes.md).
+/// Adds the next four rows of each lane, all rows of a lane before the next lane. In the order they
+/// lie, each row would load and store the sums of its lane; and a block of columns narrow enough to
+/// keep all lanes in L1 reads pieces too short to be prefetched (docs/perf/lanes.md).
 #[inline(always)]
 fn add_lane_by_lane<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     terms: K,
