@@ -184,8 +184,8 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         !self.by_columns && rows <= self.grains_per_task(width) * R::GRAIN
     }
 
-    /// Columns of a task: at least 1 KiB of each row, so that the prefetchers find a run to follow, and
-    /// enough tasks for the threads if the rows make `row_tasks` of them.
+    /// Columns of a task: at least 1 KiB of each row, so that the prefetchers find a run to follow,
+    /// and enough tasks for the threads if the rows make `row_tasks` of them.
     fn columns_per_task(&self, row_tasks: usize) -> usize {
         let wanted = if self.plan.threads > 1 { 2 * self.plan.threads } else { 1 };
         let groups = wanted.div_ceil(row_tasks.max(1));
@@ -229,8 +229,8 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         Ok(out)
     }
 
-    /// Whether several threads were to share plain sums, which are bound by reading, by columns, and
-    /// would read only short pieces of the rows, which are not prefetched.
+    /// Whether several threads were to share plain sums, which are bound by reading, by columns,
+    /// and would read only short pieces of the rows, which are not prefetched.
     fn reads_pieces(&self) -> bool {
         let columns = self.columns_per_task(1);
         self.plan.threads > 1

@@ -137,8 +137,9 @@ mod x86 {
         }
     }
 
-    /// Stores past the cache while the values are in registers or just were: a tile that is computed
-    /// first and copied out then reads and writes in turns, not at once (docs/perf/stores.md).
+    /// Stores past the cache while the values are in registers or just were: a tile that is
+    /// computed first and copied out then reads and writes in turns, not at once
+    /// (docs/perf/stores.md).
     #[inline(always)]
     fn put_past_cache<T: Copy, const L: usize>(to: &mut [T; L], from: &[T; L]) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -335,8 +336,8 @@ pub(crate) fn stream<T: Copy>(to: &mut [T], from: &[T], ahead: &[u8]) {
         // What is behind the end of `ahead` is not asked for: it may be another task's.
         let lines_ahead = ahead.len() / 64;
         // SAFETY: `to` and `from` are `bytes` long (asserted) and do not overlap (`to` is unique);
-        // head + 64 * lines <= bytes; 64 * lines_ahead <= ahead.len(). `dst + head` is aligned to 64 as `stream` needs, loads are
-        // unaligned. SSE2 is part of x86-64.
+        // head + 64 * lines <= bytes; 64 * lines_ahead <= ahead.len(). `dst + head` is aligned to 64
+        // as `stream` needs, loads are unaligned. SSE2 is part of x86-64.
         unsafe {
             std::ptr::copy_nonoverlapping(src, dst, head);
             for line in 0..lines {

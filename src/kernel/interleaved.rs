@@ -58,8 +58,9 @@ impl<K: Terms<N>, const N: usize> Interleaved<K, N> {
         }
     }
 
-    /// The sums of every other row of one leaf, from its first or its second on. [`fold`] joins the
-    /// even lanes, and the odd ones, before it joins both: so a half is a node where nodes are sums.
+    /// The sums of every other row of one leaf, from its first or its second on. [`fold`] joins
+    /// the even lanes, and the odd ones, before it joins both: so a half is a node where nodes are
+    /// sums.
     pub(crate) fn half(terms: K, width: usize) -> Self {
         let all = Self::new(terms, width, LEAF);
         Self { lane_count: LANES / 2, leaf: LEAF / 2, ..all }

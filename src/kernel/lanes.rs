@@ -28,7 +28,8 @@ pub(crate) trait Simd: Copy {
     /// Clears the signs.
     fn abs(self, a: Self::V) -> Self::V;
     fn store(self, v: Self::V) -> [f64; LANES];
-    /// Asks for the cache line that lies `ahead` elements behind the first of `x`, if this level can.
+    /// Asks for the cache line that lies `ahead` elements behind the first of `x`, if this level
+    /// can.
     #[inline(always)]
     fn fetch<T>(self, _x: &[T], _ahead: usize) {}
     /// Writes elements past the cache, if this level can and their place is aligned to 16 bytes.
