@@ -1,8 +1,8 @@
 //! The shortest way in and out over the C Data Interface: columns of fixed-size lists of numbers
 //! without nulls, which most columns of vectors are.
 //!
-//! All others go by arrow-rs's arrays, which hold and check more. For a small column they are two
-//! thirds of what a call costs beside pyarrow's own share (docs/perf/overhead.md).
+//! All others go by arrow-rs's arrays, which hold and check more. For a small column they are a
+//! third of what a call costs (docs/perf/overhead.md).
 
 #![allow(unsafe_code)]
 
