@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Per;
 use crate::buffer::Output;
-use crate::dispatch::{Backend, Level, Plan, Work, machine, run};
+use crate::dispatch::{Backend, Level, Plan, SHORT_PIECE, WORTH_HALVING, Work, machine, run};
 use crate::error::Result;
 use crate::kernel::{Body, COLUMN_BLOCK, Many, One, Reducer, Simd, Tile, Tree};
 use crate::matrix::{Counts, Matrix, Number, Part, Scratch, TILE, View, steps};
@@ -37,11 +37,6 @@ pub(super) trait Finish<N, O>: Copy + Sync {
 /// Columns that a task takes at most: with a leaf of rows 32 MiB of float32, so that an interrupt
 /// does not wait.
 const COLUMNS_OF_A_TASK: usize = 8192;
-
-/// Bytes of a row below which a task's piece of it is short, and bytes from which two threads take
-/// the even and the odd rows instead (docs/perf/lanes.md).
-const PIECE: usize = 2048;
-const WORTH_HALVING: usize = 3 << 20;
 
 /// The node of a dense run, as a vendor library makes it, in an order of its own.
 pub(super) type ByVendor<T, N> = fn(&[T]) -> Option<N>;
@@ -235,7 +230,7 @@ impl<'a, T: Number, R: Reducer<T>> Reduction<'a, T, R> {
         let columns = self.columns_per_task(1);
         self.plan.threads > 1
             && columns < self.view.width
-            && columns * std::mem::size_of::<T>() < PIECE
+            && columns * std::mem::size_of::<T>() < SHORT_PIECE
             && self.reducer.half(0).is_some()
     }
 

@@ -29,6 +29,7 @@ pub(crate) mod vendor;
 pub use machine::{Machine, machine, profile_status};
 pub use measure::{Traffic, bandwidth, measure};
 pub use plan::{Backend, Family, Plan, Store, Work, plan};
+pub(crate) use plan::{SHORT_PIECE, WORTH_HALVING};
 pub use profile::{Measurements, Profile, ProfileReport, ProfileState, remove_profile};
 pub use run::{set_interrupt_check, threads_started};
 pub use settings::{Settings, num_threads, set_num_threads, with_settings};

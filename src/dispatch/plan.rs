@@ -31,6 +31,13 @@ const TASKS_PER_THREAD: usize = 8;
 /// above, an interrupt waits.
 const TASK_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(1 << 20);
 
+/// Bytes of a row below which a task that takes some columns reads short pieces, which are not
+/// prefetched: plain sums are then not shared by columns (docs/perf/lanes.md).
+pub(crate) const SHORT_PIECE: usize = 2048;
+
+/// Bytes from which they are shared by even and odd rows instead; below, one thread is as fast.
+pub(crate) const WORTH_HALVING: usize = 3 << 20;
+
 /// What kind of work it is, as far as the plan cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
