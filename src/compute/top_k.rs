@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
@@ -96,6 +97,7 @@ pub fn top_k(x: &Matrix, query: &Matrix, k: usize, metric: Metric) -> Result<Top
             k: length.min(x.rows()),
             metric,
             to: real_type(x.element_type()).clone(),
+            bounds: (0..count).map(|_| Bound::default()).collect(),
             plan,
             level,
         }
@@ -171,8 +173,35 @@ struct Search<'a, T: Number> {
     metric: Metric,
     /// The type of the scores.
     to: DataType,
+    /// What any task has found for each vector, so that the others skip what is worse.
+    bounds: Vec<Bound>,
     plan: Plan,
     level: Level,
+}
+
+/// The best of the worst scores kept: there are `k` rows at least as good, somewhere. It is late or
+/// early as threads are, and only tells what need not be scored.
+struct Bound(AtomicU64);
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self(AtomicU64::new(f64::NAN.to_bits()))
+    }
+}
+
+impl Bound {
+    fn get(&self) -> Option<f64> {
+        let score = f64::from_bits(self.0.load(Ordering::Relaxed));
+        (!score.is_nan()).then_some(score)
+    }
+
+    fn improve(&self, metric: Metric, score: f64) {
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
+            let held = f64::from_bits(bits);
+            let better = if metric.is_similarity() { score > held } else { score < held };
+            (better || held.is_nan()).then_some(score.to_bits())
+        });
+    }
 }
 
 /// Vectors of a task: x is read once for all of them.
@@ -247,15 +276,42 @@ impl<T: Number + Gemm> Search<'_, T> {
             self.level.run(Scan { search: self, queries, rows, x, sums, best });
             return;
         }
-        norms(self.level, x, width, lengths, rows.len());
         products.resize(queries.len() * rows.len(), T::default());
         let unit = &self.unit[queries.start * width..queries.end * width];
         let vectors = Panel::new(unit, queries.len(), width, width).transposed();
         let block = Panel::new(x, rows.len(), width, width);
         // A row for each of x: so the library need not pack x, which is used but once.
         multiply(self.plan.backend, block, vectors, false, products);
+        // After the product, which has time to wait for the memory.
+        norms(self.level, x, width, lengths, rows.len());
         let norms = lengths;
         self.level.run(Filter { search: self, queries, rows, x, norms, products, best });
+    }
+
+    /// The score that a row must beat to be among the nearest of a vector: the worst of those a task
+    /// has kept, or what others have. Rows of others may come later, and then lose a tie: what is
+    /// as good as theirs is no worse than the number before it.
+    fn worst(&self, query: usize, best: &Best) -> Option<f64> {
+        let own = best.worst();
+        let others = self.bounds[query].get().map(|score| self.next_worse(score));
+        match (own, others) {
+            (Some(own), Some(others)) if self.metric.is_similarity() => Some(own.max(others)),
+            (Some(own), Some(others)) => Some(own.min(others)),
+            (own, others) => own.or(others),
+        }
+    }
+
+    /// The next score of its type that is worse.
+    fn next_worse(&self, score: f64) -> f64 {
+        let up = !self.metric.is_similarity();
+        match self.to {
+            DataType::Float64 if up => score.next_up(),
+            DataType::Float64 => score.next_down(),
+            DataType::Float32 if up => f64::from((score as f32).next_up()),
+            DataType::Float32 => f64::from((score as f32).next_down()),
+            // Numbers of 11 digits lie no further apart than a 1024th.
+            _ => score + (score.abs() / 1024.0 + 1e-7) * if up { 1.0 } else { -1.0 },
+        }
     }
 
     fn is_missing(&self, query: usize) -> bool {
@@ -366,6 +422,11 @@ impl<T: Number + Gemm> Body for Filter<'_, '_, T> {
                 }
             }
         }
+        for (query, best) in queries.zip(best) {
+            if let Some(worst) = best.worst() {
+                search.bounds[query].improve(search.metric, worst);
+            }
+        }
     }
 }
 
@@ -411,7 +472,8 @@ impl Limits {
     ) {
         let (q, safe) = (search.norms[query], safe_norms::<T>());
         let d = search.view.width as f64;
-        let Some(w) = best.worst().filter(|w| safe.contains(&q) && w.abs() < safe.end) else {
+        let Some(w) = search.worst(query, best).filter(|w| safe.contains(&q) && w.abs() < safe.end)
+        else {
             self.a[i] = f64::NAN;
             return;
         };

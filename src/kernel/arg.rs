@@ -1,6 +1,7 @@
 //! Where the least or the greatest is: the first place of several, the first NaN if there is one.
 
-use super::extreme::{Extreme, SeenEach, extreme};
+use super::extreme::extreme;
+use super::placed::{ByRank, ByValue, Order, Placed, first_place, with_lanes};
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::width::by_width;
 use super::{Element, Simd};
@@ -9,10 +10,10 @@ use super::{Element, Simd};
 #[derive(Clone, Copy)]
 pub(crate) struct Place<const GREATEST: bool>;
 
-/// A value and its number in the sequence.
+/// The rank of an element, and its number in the sequence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T> {
-    pub(crate) value: T,
+pub(crate) struct At<T: Element> {
+    rank: T::Rank,
     /// [`NOWHERE`] if no element was valid.
     pub(crate) index: usize,
 }
@@ -20,21 +21,15 @@ pub(crate) struct At<T> {
 /// The index of no element.
 const NOWHERE: usize = usize::MAX;
 
-/// Elements that are searched as one: most of them hold nothing better, and cost one comparison
-/// an element.
-const BLOCK: usize = 1024;
-
 impl<T: Element> At<T> {
-    /// Takes a later element if it is better; whether it was.
+    const NONE: Self = Self { rank: T::LAST, index: NOWHERE };
+
+    /// Takes an element if it is better, or as good and earlier.
     #[inline(always)]
-    fn take<const GREATEST: bool>(&mut self, value: T, index: usize) -> bool {
-        let better = self.index == NOWHERE
-            || !self.value.is_nan()
-                && (value.is_nan() || Extreme::<GREATEST, false>::beats(value, self.value));
-        if better {
-            *self = Self { value, index };
+    fn take(&mut self, rank: T::Rank, index: usize) {
+        if (rank, index) < (self.rank, self.index) {
+            *self = Self { rank, index };
         }
-        better
     }
 }
 
@@ -47,26 +42,24 @@ impl<T: Element, const GREATEST: bool> Reducer<T> for Place<GREATEST> {
 
     #[inline(always)]
     fn fill(self) -> T {
-        Extreme::<GREATEST, false>::worst()
+        if GREATEST { T::LOWEST } else { T::HIGHEST }
     }
     #[inline(always)]
     fn empty(self) -> At<T> {
-        At { value: Extreme::<GREATEST, false>::worst(), index: NOWHERE }
+        At::NONE
     }
     #[inline(always)]
     fn join(self, left: At<T>, right: At<T>) -> At<T> {
         let mut best = left;
-        if right.index != NOWHERE {
-            best.take::<GREATEST>(right.value, right.index);
-        }
+        best.take(right.rank, right.index);
         best
     }
     #[inline(always)]
     fn one(self, first: usize) -> Found<T, GREATEST> {
-        Found { best: self.empty(), next: first }
+        Found { best: At::NONE, next: first }
     }
     fn many(self, width: usize, first: usize, _: usize) -> FoundEach<T, GREATEST> {
-        FoundEach { best: vec![self.empty(); width], next: first }
+        FoundEach { best: vec![At::NONE; width], next: first }
     }
     #[inline(always)]
     fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [At<T>]) {
@@ -118,35 +111,40 @@ fn places<T: Element, const W: usize, const L: usize, const GREATEST: bool>(
     }
     // Through memory: else the compiler makes the loop above one of single elements, for the sake
     // of the one below.
-    let found = std::hint::black_box(found);
+    let (ranks, found) = std::hint::black_box((ranks, found));
     for l in 0..L {
-        let index = T::index(found[l]);
-        out[l] = At { value: rows[l][index.min(W - 1)], index };
+        out[l] = At { rank: ranks[l], index: T::index(found[l]) };
     }
 }
 
 /// The best place of one sequence so far.
-pub(crate) struct Found<T, const GREATEST: bool> {
+pub(crate) struct Found<T: Element, const GREATEST: bool> {
     best: At<T>,
     next: usize,
 }
 
+/// Elements that are taken as one. Only in the first block, and in those that hold something
+/// better than all before, has a place to be found.
+const BLOCK: usize = 1024;
+
 impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
-        let first = self.next;
-        self.next += tile.x.len();
         if let Some(valid) = tile.valid {
             for (i, (x, _)) in tile.x.iter().zip(valid).enumerate().filter(|(_, (_, v))| **v) {
-                self.best.take::<GREATEST>(*x, first + i);
+                self.best.take(x.rank(GREATEST), self.next + i);
             }
+            self.next += tile.x.len();
             return;
         }
-        for (block, x) in tile.x.chunks(BLOCK).enumerate() {
-            let value = extreme::<T, GREATEST, false>(x);
-            if self.best.take::<GREATEST>(value, first) {
-                self.best.index = first + block * BLOCK + place_of(value, x);
+        for x in tile.x.chunks(BLOCK) {
+            let has_better = self.best.index == NOWHERE
+                || extreme::<T, GREATEST, false>(x).rank(GREATEST) < self.best.rank;
+            if has_better {
+                let place = place_in::<T, GREATEST>(x);
+                self.best.take(x[place].rank(GREATEST), self.next + place);
             }
+            self.next += x.len();
         }
     }
     #[inline(always)]
@@ -155,76 +153,134 @@ impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
     }
 }
 
-/// The first place of the extreme of `x`: of its very bits, which no other number has, or of any
-/// NaN. One comparison an element, where the order of the numbers would take several.
+/// The first place of the extreme of elements that are not none.
 #[inline(always)]
-fn place_of<T: Element>(value: T, x: &[T]) -> usize {
-    if value.is_nan() {
-        return x.iter().position(|x| x.is_nan()).unwrap_or(0);
-    }
-    let long = match in_runs::<T, 64>(value, x) {
-        Ok(place) => return place,
-        Err(searched) => searched,
-    };
-    let short = match in_runs::<T, 16>(value, &x[long..]) {
-        Ok(place) => return long + place,
-        Err(searched) => long + searched,
-    };
-    short + x[short..].iter().position(|x| x.is_same(value)).unwrap_or(0)
-}
-
-/// The first place of a value in runs of `L`, of which each is searched as a whole; or how many
-/// elements they are, if it is in none.
-#[inline(always)]
-fn in_runs<T: Element, const L: usize>(value: T, x: &[T]) -> Result<usize, usize> {
-    let (runs, _) = x.as_chunks::<L>();
-    for (i, run) in runs.iter().enumerate() {
-        let mut any = false;
-        for l in 0..L {
-            any |= run[l].is_same(value);
-        }
-        if any {
-            let mut first = T::LAST;
-            for l in 0..L {
-                let place = if run[l].is_same(value) { T::place(l) } else { T::LAST };
-                first = first.min(place);
+fn place_in<T: Element, const GREATEST: bool>(x: &[T]) -> usize {
+    with_lanes!(T, L => {
+        if let Some(last) = x.last_chunk::<L>() {
+            // No closure: it would be compiled without the instructions of the level.
+            if let Some(place) = first_place::<T, ByValue<GREATEST>, L>(x, last) {
+                return place;
             }
-            return Ok(i * L + T::index(first));
+            return first_place::<T, ByRank<GREATEST>, L>(x, last).unwrap_or(0);
         }
-    }
-    Err(runs.len() * L)
+    });
+    let mut best = At::<T>::NONE;
+    x.iter().enumerate().for_each(|(i, x)| best.take(x.rank(GREATEST), i));
+    best.index
 }
 
 /// The best places of many sequences so far.
-pub(crate) struct FoundEach<T, const GREATEST: bool> {
+pub(crate) struct FoundEach<T: Element, const GREATEST: bool> {
     best: Vec<At<T>>,
     /// The number of the next row.
     next: usize,
 }
 
-/// Bytes of the rows that are searched as one, and the fewest rows: while they are in the cache,
-/// their extremes are found, and then the places of those that are better than all before.
-const SEARCHED: usize = 16 << 10;
+/// Bytes of the rows of a piece, after which places are compared with those of the pieces before:
+/// it is in L2 if it has to be read again. And the fewest rows.
+const PIECE: usize = 256 << 10;
 const FEWEST_ROWS: usize = 64;
+
+/// Bytes of rows that are taken while accumulators stay in registers, and the fewest rows: as many
+/// as an L1 has ways, so that rows a power of two apart do not drive each other out.
+const GROUP: usize = 8 << 10;
+const FEWEST_TOGETHER: usize = 8;
+
+/// Widths up to which contiguous rows are joined to runs of whole accumulators.
+const JOINED: usize = 256;
 
 impl<T: Element, const GREATEST: bool> FoundEach<T, GREATEST> {
     #[inline(always)]
-    fn feed_dense(&mut self, x: &[T], stride: usize) {
+    fn feed_dense<const L: usize>(&mut self, x: &[T], stride: usize) {
         let width = self.best.len();
-        let rows = (SEARCHED / (width * std::mem::size_of::<T>())).max(FEWEST_ROWS);
-        for x in x.chunks(rows.saturating_mul(stride)) {
-            let mut seen = SeenEach::<T, GREATEST, false>::new(width);
-            seen.take(x, stride);
-            for (c, (best, value)) in self.best.iter_mut().zip(seen.results()).enumerate() {
-                if best.take::<GREATEST>(*value, self.next) {
-                    let mut column = x[c..].iter().step_by(stride);
-                    let is_it = |x: &T| x.is_same(*value) || x.is_nan() && value.is_nan();
-                    best.index += column.position(is_it).unwrap_or(0);
-                }
+        let is_joined = stride == width && width <= JOINED && !width.is_multiple_of(L);
+        // Contiguous narrow rows: as many as make whole runs are one long row.
+        let together = if is_joined { L >> width.trailing_zeros() } else { 1 };
+        let (long, stride) = (together * width, together * stride);
+        let rows = (PIECE / (long * std::mem::size_of::<T>())).max(FEWEST_ROWS);
+        let mut runs = Vec::new();
+        for x in x.chunks(rows * stride) {
+            let rows = if x.len() < long { 0 } else { (x.len() - long) / stride + 1 };
+            let rows = if long < L { 0 } else { rows };
+            if rows > 0 {
+                self.piece::<L>(x, stride, long, rows, &mut runs);
             }
-            self.next += (x.len() + stride - width) / stride;
+            self.one_by_one(x.get(rows * stride..).unwrap_or(&[]), stride / together);
         }
     }
+
+    /// Takes `rows` long rows that begin `stride` elements apart; `runs` is room for accumulators.
+    #[inline(always)]
+    fn piece<const L: usize>(
+        &mut self,
+        x: &[T],
+        stride: usize,
+        long: usize,
+        rows: usize,
+        runs: &mut Vec<Placed<T, ByValue<GREATEST>, L>>,
+    ) {
+        let width = self.best.len();
+        let group = (GROUP / (long * std::mem::size_of::<T>())).max(FEWEST_TOGETHER);
+        let count = long.div_ceil(L);
+        // The last run may begin within the one before it.
+        let begin = |run: usize| (run * L).min(long - L);
+        runs.clear();
+        runs.resize(count, Placed::new());
+        for first in (0..rows).step_by(group) {
+            let rows = first..(first + group).min(rows);
+            for run in 0..count {
+                take_rows(&mut runs[run], &x[begin(run)..], stride, rows.clone());
+            }
+        }
+        for run in 0..count {
+            let begin = begin(run);
+            let mut steps = runs[run].step;
+            if !runs[run].is_sure() {
+                let mut sure = Placed::<T, ByRank<GREATEST>, L>::new();
+                take_rows(&mut sure, &x[begin..], stride, 0..rows);
+                steps = sure.step;
+            }
+            let (mut row, mut column) = (begin / width, begin % width);
+            for l in 0..L {
+                let step = T::index(steps[l]);
+                let rank = x[step * stride + begin + l].rank(GREATEST);
+                self.best[column].take(rank, self.next + step * (long / width) + row);
+                column += 1;
+                if column == width {
+                    (row, column) = (row + 1, 0);
+                }
+            }
+        }
+        self.next += rows * (long / width);
+    }
+
+    fn one_by_one(&mut self, x: &[T], stride: usize) {
+        let width = self.best.len();
+        for row in x.chunks(stride).filter(|row| row.len() >= width) {
+            for (best, x) in self.best.iter_mut().zip(row) {
+                best.take(x.rank(GREATEST), self.next);
+            }
+            self.next += 1;
+        }
+    }
+}
+
+/// Takes the first `L` columns of some rows.
+#[inline(always)]
+fn take_rows<T: Element, O: Order<T>, const L: usize>(
+    placed: &mut Placed<T, O, L>,
+    x: &[T],
+    stride: usize,
+    rows: std::ops::Range<usize>,
+) {
+    let mut seen = *placed;
+    for row in rows {
+        if let Some(x) = x[row * stride..].first_chunk() {
+            seen.take(x, T::place(row));
+        }
+    }
+    *placed = seen;
 }
 
 impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST> {
@@ -235,12 +291,12 @@ impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST>
             return;
         }
         match tile.valid {
-            None => self.feed_dense(tile.x, stride),
+            None => with_lanes!(T, L => self.feed_dense::<L>(tile.x, stride)),
             Some(valid) => {
                 for (x, valid) in tile.x.chunks(stride).zip(valid.chunks(stride)) {
                     let columns = self.best.iter_mut().zip(x).zip(valid);
                     for ((best, x), _) in columns.filter(|(_, valid)| **valid) {
-                        best.take::<GREATEST>(*x, self.next);
+                        best.take(x.rank(GREATEST), self.next);
                     }
                     self.next += 1;
                 }

@@ -5,6 +5,7 @@
 //! by [`super::convert`]: eleven stored types through every kernel would make a library of many
 //! megabytes. Floats never overflow; integers say when they did, and the caller finds the row.
 
+use super::placed::Rank;
 use super::{LANES, Simd};
 
 /// A number that kernels compute on.
@@ -70,7 +71,7 @@ pub(crate) trait Element:
     /// Whether the sign bit is set: of a negative number, −0.0 or a NaN.
     fn has_sign(self) -> bool;
     /// A signed integer of the same size.
-    type Rank: Copy + Ord + Send + Sync;
+    type Rank: Rank;
     /// The rank that none is above.
     const LAST: Self::Rank;
     /// A rank: less for what comes before by [`precedes`](Self::precedes), or if `reversed` after;

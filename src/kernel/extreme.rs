@@ -18,7 +18,7 @@ pub(crate) struct Extreme<const GREATEST: bool, const MAGNITUDE: bool>;
 impl<const GREATEST: bool, const MAGNITUDE: bool> Extreme<GREATEST, MAGNITUDE> {
     /// What any element is at least as good as.
     #[inline(always)]
-    pub(super) fn worst<T: Element>() -> T {
+    fn worst<T: Element>() -> T {
         match (GREATEST, MAGNITUDE) {
             (true, true) => T::default(),
             (true, false) => T::LOWEST,
@@ -28,7 +28,7 @@ impl<const GREATEST: bool, const MAGNITUDE: bool> Extreme<GREATEST, MAGNITUDE> {
 
     /// Whether `a` is better than `b`; a NaN is never, and nothing is better than one.
     #[inline(always)]
-    pub(super) fn beats<T: Element>(a: T, b: T) -> bool {
+    fn beats<T: Element>(a: T, b: T) -> bool {
         if GREATEST { b.precedes(a) } else { a.precedes(b) }
     }
 
@@ -237,14 +237,14 @@ const JOINED: usize = 256;
 
 impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> SeenEach<T, GREATEST, MAGNITUDE> {
     #[inline(always)]
-    pub(super) fn new(width: usize) -> Self {
+    fn new(width: usize) -> Self {
         let worst = Extreme::<GREATEST, MAGNITUDE>::worst();
         Self { width, best: vec![worst; width], runs: Vec::new() }
     }
 
     /// Takes rows that begin `stride` elements apart.
     #[inline(always)]
-    pub(super) fn take(&mut self, x: &[T], stride: usize) {
+    fn take(&mut self, x: &[T], stride: usize) {
         let width = self.width;
         if width == 0 {
             return;
@@ -303,12 +303,6 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> SeenEach<T, GREATE
                 }
             }
         }
-    }
-
-    /// The extremes.
-    #[inline(always)]
-    pub(super) fn results(&self) -> &[T] {
-        &self.best
     }
 
     /// Joins results to those of the sequences from `at` on.

@@ -22,6 +22,7 @@ mod heap;
 mod interleaved;
 mod lanes;
 mod pairs;
+mod placed;
 mod reducer;
 mod rows;
 mod sum;
