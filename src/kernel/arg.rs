@@ -307,3 +307,95 @@ impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST>
         self.best
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Portable;
+    use super::*;
+
+    /// Values of which many are equal, from a fixed sequence of numbers.
+    fn picked<T: Element>(values: &[T], len: usize, seed: usize) -> Vec<T> {
+        let mut state = seed as u64 + 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            values[(state >> 33) as usize % values.len()]
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    /// The first of the best by rank, one after the other.
+    fn expected<T: Element, const GREATEST: bool>(x: impl Iterator<Item = T>) -> usize {
+        let ranks: Vec<T::Rank> = x.map(|x| x.rank(GREATEST)).collect();
+        let best = ranks.iter().min().expect("not empty");
+        ranks.iter().position(|rank| rank == best).expect("it is there")
+    }
+
+    fn agree<T: Element, const GREATEST: bool>(values: &[T]) {
+        let place = Place::<GREATEST>;
+        for (width, rows, gap) in [
+            (1, 1, 0),
+            (1, 5000, 0),
+            (2, 70, 0),
+            (3, 200, 0),
+            (8, 33, 0),
+            (15, 9, 2),
+            (16, 17, 0),
+            (17, 3, 1),
+            (31, 40, 0),
+            (33, 2, 0),
+            (40, 20, 5),
+            (64, 100, 0),
+            (100, 7, 0),
+            (300, 70, 0),
+            (1030, 3, 4),
+            (2100, 2, 0),
+        ] {
+            let stride = width + gap;
+            let x = picked(values, rows * stride - gap, width * 31 + rows);
+            let shape = format!("{rows} x {width}, {gap} between, greatest: {GREATEST}");
+            let mut each: FoundEach<T, GREATEST> = place.many(width, 7, rows);
+            each.feed(Portable, Tile { x: &x, valid: None }, stride);
+            for (c, found) in each.finish().into_iter().enumerate() {
+                let column = x[c..].iter().step_by(stride).copied();
+                assert_eq!(found.index, 7 + expected::<T, GREATEST>(column), "{shape}, column {c}");
+            }
+            if gap == 0 {
+                let mut out = vec![At::NONE; rows];
+                place.rows(Portable, Tile { x: &x, valid: None }, width, &mut out);
+                for (r, (found, row)) in out.iter().zip(x.chunks(width)).enumerate() {
+                    let row = row.iter().copied();
+                    assert_eq!(found.index, expected::<T, GREATEST>(row), "{shape}, row {r}");
+                }
+            }
+            let mut one: Found<T, GREATEST> = place.one(0);
+            x.chunks(777).for_each(|x| one.feed(Portable, Tile { x, valid: None }));
+            let all = expected::<T, GREATEST>(x.iter().copied());
+            assert_eq!(one.finish().index, all, "{shape}, all");
+        }
+    }
+
+    #[test]
+    fn places_are_those_of_the_first_best_by_rank() {
+        let plain = [1.0, 2.0, 3.0, -4.0, 5.5, -1.0, 0.5];
+        let zeros = [0.0, -0.0, 1.0, -1.0];
+        let positive = [0.0, 0.0, 2.0];
+        let infinite = [f32::INFINITY, f32::NEG_INFINITY, 1.0];
+        let mut rare = vec![3.0; 400];
+        (rare[0], rare[1], rare[2]) = (f32::NAN, -0.0, f32::INFINITY);
+        for values in [&plain[..], &zeros, &positive, &infinite, &[f32::INFINITY], &rare] {
+            let wide: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
+            agree::<f32, false>(values);
+            agree::<f32, true>(values);
+            agree::<f64, false>(&wide);
+            agree::<f64, true>(&wide);
+        }
+        for values in [&[i64::MAX][..], &[i64::MIN, i64::MAX, 0, 1], &[0, 5]] {
+            agree::<i64, false>(values);
+            agree::<i64, true>(values);
+        }
+        for values in [&[u64::MAX][..], &[0, u64::MAX, 1 << 63, 9]] {
+            agree::<u64, false>(values);
+            agree::<u64, true>(values);
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! The shortest way in and out over the C Data Interface: columns of fixed-size lists of numbers
-//! without nulls, which most columns of vectors are.
+//! without nulls, which most columns of vectors are, and results that are plain numbers.
 //!
 //! All others go by arrow-rs's arrays, which hold and check more. For a small column they are a
 //! third of what a call costs (docs/perf/overhead.md).
@@ -11,6 +11,7 @@ use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 
 use arrow_array::ffi::FFI_ArrowArray;
+use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, FieldRef};
 
@@ -74,20 +75,12 @@ impl Matrix {
         if !is_one_level || column.nulls.is_some() || !inner_nulls.is_empty() {
             return None;
         }
-        let (rows, elements) = (i64::try_from(*rows).ok()?, i64::try_from(rows * self.width).ok()?);
-        let pointers = [null(), column.values.as_ptr().cast()];
-        let numbers = Box::new(Numbers { pointers, _values: column.values.clone() });
-        let numbers = Box::into_raw(numbers);
-        let mut array = described(elements, numbers, release::<Numbers>);
-        array.n_buffers = 2;
-        // SAFETY: the box was made just now; it stays where it is until the array is released.
-        array.buffers = unsafe { (&raw mut (*numbers).pointers).cast() };
-
-        let lists = Box::new(Lists { pointers: [null()], child: null_mut(), numbers: array });
+        let numbers = numbers(rows * self.width, column.values.clone())?;
+        let lists = Box::new(Lists { pointers: [null()], child: null_mut(), numbers });
         let lists = Box::into_raw(lists);
-        let mut array = described(rows, lists, release::<Lists>);
+        let mut array = described(i64::try_from(*rows).ok()?, lists, release::<Lists>);
         (array.n_buffers, array.n_children) = (1, 1);
-        // SAFETY: as above.
+        // SAFETY: as in `numbers`.
         unsafe {
             (*lists).child = &raw mut (*lists).numbers;
             array.buffers = (&raw mut (*lists).pointers).cast();
@@ -95,6 +88,29 @@ impl Matrix {
         }
         Some(array)
     }
+}
+
+/// Such an array of plain numbers; `None` if it has nulls, or holds something else.
+pub(crate) fn dense_numbers(array: &dyn Array) -> Option<FFI_ArrowArray> {
+    if array.nulls().is_some() {
+        return None;
+    }
+    downcast_primitive_array!(
+        array => numbers(array.len(), array.values().inner().clone()),
+        _ => None
+    )
+}
+
+/// `len` numbers without nulls.
+fn numbers(len: usize, values: Buffer) -> Option<FFI_ArrowArray> {
+    let len = i64::try_from(len).ok()?;
+    let pointers = [null(), values.as_ptr().cast()];
+    let numbers = Box::into_raw(Box::new(Numbers { pointers, _values: values }));
+    let mut array = described(len, numbers, release::<Numbers>);
+    array.n_buffers = 2;
+    // SAFETY: the box was made just now; it stays where it is until the array is released.
+    array.buffers = unsafe { (&raw mut (*numbers).pointers).cast() };
+    Some(array)
 }
 
 /// What an exported array of numbers owns.

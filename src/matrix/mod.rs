@@ -27,6 +27,8 @@ use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 pub(crate) use bits::Bits;
 pub(crate) use build::unaccepted;
 pub(crate) use count::{Counts, count};
+#[cfg(feature = "python")]
+pub(crate) use dense::dense_numbers;
 pub(crate) use nulls::null_at;
 pub(crate) use rebuild::array_of;
 pub(crate) use storage::{Number, Reader, Writer, held};

@@ -23,7 +23,7 @@ use super::matrix::PyMatrix;
 use super::origin::{Origin, Polars, PyArrow};
 use super::{numpy, results};
 use crate::compute::Value;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, dense_numbers};
 
 /// What a result was made from.
 pub(super) struct Source<'a, 'py> {
@@ -150,10 +150,12 @@ fn pyarrow_vector<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let pyarrow = PyArrow::loaded(py);
     let data_type = pyarrow.and_then(|pyarrow| pyarrow.number_type(py, array.data_type()));
-    if let Some(data_type) = data_type
-        && let Some(imported) = handed_over(py, FFI_ArrowArray::new(&array.to_data()), data_type)?
-    {
-        return Ok(imported);
+    if let Some(data_type) = data_type {
+        let exported = dense_numbers(array.as_ref());
+        let exported = exported.unwrap_or_else(|| FFI_ArrowArray::new(&array.to_data()));
+        if let Some(imported) = handed_over(py, exported, data_type)? {
+            return Ok(imported);
+        }
     }
     let field = Arc::new(Field::new("", array.data_type().clone(), true));
     let matrix = Matrix::from_field(&field, &[array])?;

@@ -98,16 +98,39 @@ impl<'py> Call<'py> {
         Ok(Self { values, options, origin: origin.unwrap_or(Origin::Other) })
     }
 
-    /// Runs the function without the GIL, and gives the result back. The imports are dropped
-    /// here, by the caller and with the GIL, never by a worker.
+    /// Runs the function, without the GIL unless it is [brief](is_brief), and gives the result back.
+    /// The imports are dropped here, by the caller and with the GIL, never by a worker.
     fn run(self, py: Python<'py>, function: &'static Function) -> PyResult<Bound<'py, PyAny>> {
         let Self { values, options, origin } = self;
-        let result = detached(py, || function.call(&values, &options))
+        let call = || function.call(&values, &options);
+        let result = if is_brief(function, &values) { call() } else { detached(py, call) }
             .map_err(|error| error.in_function(function.name))?;
         let x = values.first().and_then(Value::as_matrix);
         let is_per_row = is_per_row(function, &options);
         export::give(py, &Source { function: function.name, origin, x, is_per_row }, result)
     }
+}
+
+/// Bytes of the arguments of a call that takes some microseconds: to give the GIL up and take it
+/// again would be a tenth of it (docs/perf/overhead.md).
+const BRIEF: usize = 128 << 10;
+
+/// Whether the call ends before anyone would notice that it kept the GIL: its work is in proportion
+/// to its arguments, and they are small.
+fn is_brief(function: &Function, values: &[Value]) -> bool {
+    let is_proportional = match function.gives {
+        Gives::Reduced | Gives::Rows | Gives::Numbers => true,
+        Gives::Matrix | Gives::Named(_) => false,
+    };
+    // Rows of no elements have results too.
+    let per_row = |rows: usize| rows.saturating_mul(size_of::<f64>());
+    let bytes = |value: &Value| match value {
+        Value::Number(_) | Value::Integer(_) => 0,
+        Value::Scalar(array) | Value::Vector(array) => per_row(array.len()),
+        Value::Matrix(matrix) => matrix.bytes().max(per_row(matrix.rows())),
+        Value::Named(_) => usize::MAX,
+    };
+    is_proportional && values.iter().map(bytes).fold(0, usize::saturating_add) <= BRIEF
 }
 
 /// Whether a 1-D result has one value for each row of x, and so the chunks of x.
