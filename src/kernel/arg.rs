@@ -1,7 +1,8 @@
 //! Where the least or the greatest is: the first place of several, the first NaN if there is one.
 
+use super::columns::{Each, Run, feed_each, with_lanes};
 use super::extreme::extreme;
-use super::placed::{ByRank, ByValue, Order, Placed, first_place, with_lanes};
+use super::placed::{ByRank, ByValue, Placed, first_place};
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::width::by_width;
 use super::{Element, Simd};
@@ -123,9 +124,9 @@ pub(crate) struct Found<T: Element, const GREATEST: bool> {
     next: usize,
 }
 
-/// Elements that are taken as one. Only in the first block, and in those that hold something
-/// better than all before, has a place to be found.
-const BLOCK: usize = 1024;
+/// Bytes that are taken as one. Only in the first block, and in those that hold something better
+/// than all before, has a place to be found.
+const BLOCK: usize = 32 << 10;
 
 impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
     #[inline(always)]
@@ -137,7 +138,7 @@ impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
             self.next += tile.x.len();
             return;
         }
-        for x in tile.x.chunks(BLOCK) {
+        for x in tile.x.chunks(BLOCK / std::mem::size_of::<T>()) {
             let has_better = self.best.index == NOWHERE
                 || extreme::<T, GREATEST, false>(x).rank(GREATEST) < self.best.rank;
             if has_better {
@@ -177,110 +178,37 @@ pub(crate) struct FoundEach<T: Element, const GREATEST: bool> {
     next: usize,
 }
 
-/// Bytes of the rows of a piece, after which places are compared with those of the pieces before:
-/// it is in L2 if it has to be read again. And the fewest rows.
-const PIECE: usize = 256 << 10;
-const FEWEST_ROWS: usize = 64;
+impl<T: Element, const GREATEST: bool, const L: usize> Each<T, L> for FoundEach<T, GREATEST> {
+    type Lanes = Placed<T, ByValue<GREATEST>, L>;
 
-/// Bytes of rows that are taken while accumulators stay in registers, and the fewest rows: as many
-/// as an L1 has ways, so that rows a power of two apart do not drive each other out.
-const GROUP: usize = 8 << 10;
-const FEWEST_TOGETHER: usize = 8;
-
-/// Widths up to which contiguous rows are joined to runs of whole accumulators.
-const JOINED: usize = 256;
-
-impl<T: Element, const GREATEST: bool> FoundEach<T, GREATEST> {
     #[inline(always)]
-    fn feed_dense<const L: usize>(&mut self, x: &[T], stride: usize) {
-        let width = self.best.len();
-        let is_joined = stride == width && width <= JOINED && !width.is_multiple_of(L);
-        // Contiguous narrow rows: as many as make whole runs are one long row.
-        let together = if is_joined { L >> width.trailing_zeros() } else { 1 };
-        let (long, stride) = (together * width, together * stride);
-        let rows = (PIECE / (long * std::mem::size_of::<T>())).max(FEWEST_ROWS);
-        let mut runs = Vec::new();
-        for x in x.chunks(rows * stride) {
-            let rows = if x.len() < long { 0 } else { (x.len() - long) / stride + 1 };
-            let rows = if long < L { 0 } else { rows };
-            if rows > 0 {
-                self.piece::<L>(x, stride, long, rows, &mut runs);
+    fn join(&mut self, lanes: &Self::Lanes, run: Run<'_, T>) {
+        let steps = if lanes.is_sure() {
+            lanes.step
+        } else {
+            run.again::<Placed<T, ByRank<GREATEST>, L>, L>().step
+        };
+        let (mut row, mut column) = (run.row, run.column);
+        for l in 0..L {
+            let step = T::index(steps[l]);
+            let rank = run.x[step * run.stride + l].rank(GREATEST);
+            self.best[column].take(rank, self.next + step * run.together + row);
+            column += 1;
+            if column == self.best.len() {
+                (row, column) = (row + 1, 0);
             }
-            self.one_by_one(x.get(rows * stride..).unwrap_or(&[]), stride / together);
         }
     }
-
-    /// Takes `rows` long rows that begin `stride` elements apart; `runs` is room for accumulators.
     #[inline(always)]
-    fn piece<const L: usize>(
-        &mut self,
-        x: &[T],
-        stride: usize,
-        long: usize,
-        rows: usize,
-        runs: &mut Vec<Placed<T, ByValue<GREATEST>, L>>,
-    ) {
-        let width = self.best.len();
-        let group = (GROUP / (long * std::mem::size_of::<T>())).max(FEWEST_TOGETHER);
-        let count = long.div_ceil(L);
-        // The last run may begin within the one before it.
-        let begin = |run: usize| (run * L).min(long - L);
-        runs.clear();
-        runs.resize(count, Placed::new());
-        for first in (0..rows).step_by(group) {
-            let rows = first..(first + group).min(rows);
-            for run in 0..count {
-                take_rows(&mut runs[run], &x[begin(run)..], stride, rows.clone());
-            }
-        }
-        for run in 0..count {
-            let begin = begin(run);
-            let mut steps = runs[run].step;
-            if !runs[run].is_sure() {
-                let mut sure = Placed::<T, ByRank<GREATEST>, L>::new();
-                take_rows(&mut sure, &x[begin..], stride, 0..rows);
-                steps = sure.step;
-            }
-            let (mut row, mut column) = (begin / width, begin % width);
-            for l in 0..L {
-                let step = T::index(steps[l]);
-                let rank = x[step * stride + begin + l].rank(GREATEST);
-                self.best[column].take(rank, self.next + step * (long / width) + row);
-                column += 1;
-                if column == width {
-                    (row, column) = (row + 1, 0);
-                }
-            }
-        }
-        self.next += rows * (long / width);
-    }
-
-    fn one_by_one(&mut self, x: &[T], stride: usize) {
-        let width = self.best.len();
-        for row in x.chunks(stride).filter(|row| row.len() >= width) {
-            for (best, x) in self.best.iter_mut().zip(row) {
-                best.take(x.rank(GREATEST), self.next);
-            }
-            self.next += 1;
+    fn row(&mut self, x: &[T]) {
+        for (best, x) in self.best.iter_mut().zip(x) {
+            best.take(x.rank(GREATEST), self.next);
         }
     }
-}
-
-/// Takes the first `L` columns of some rows.
-#[inline(always)]
-fn take_rows<T: Element, O: Order<T>, const L: usize>(
-    placed: &mut Placed<T, O, L>,
-    x: &[T],
-    stride: usize,
-    rows: std::ops::Range<usize>,
-) {
-    let mut seen = *placed;
-    for row in rows {
-        if let Some(x) = x[row * stride..].first_chunk() {
-            seen.take(x, T::place(row));
-        }
+    #[inline(always)]
+    fn passed(&mut self, rows: usize) {
+        self.next += rows;
     }
-    *placed = seen;
 }
 
 impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST> {
@@ -291,7 +219,7 @@ impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST>
             return;
         }
         match tile.valid {
-            None => with_lanes!(T, L => self.feed_dense::<L>(tile.x, stride)),
+            None => with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride)),
             Some(valid) => {
                 for (x, valid) in tile.x.chunks(stride).zip(valid.chunks(stride)) {
                     let columns = self.best.iter_mut().zip(x).zip(valid);
@@ -310,7 +238,7 @@ impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST>
 
 #[cfg(test)]
 mod tests {
-    use super::super::Portable;
+    use super::super::{Extreme, Portable};
     use super::*;
 
     /// Values of which many are equal, from a fixed sequence of numbers.
@@ -330,8 +258,10 @@ mod tests {
         ranks.iter().position(|rank| rank == best).expect("it is there")
     }
 
+    /// Places, and the extremes that stand there.
     fn agree<T: Element, const GREATEST: bool>(values: &[T]) {
         let place = Place::<GREATEST>;
+        let value = Extreme::<GREATEST, false>;
         for (width, rows, gap) in [
             (1, 1, 0),
             (1, 5000, 0),
@@ -346,36 +276,53 @@ mod tests {
             (40, 20, 5),
             (64, 100, 0),
             (100, 7, 0),
+            (64, 5000, 0),
+            (3, 60_000, 0),
             (300, 70, 0),
             (1030, 3, 4),
+            (1030, 300, 0),
             (2100, 2, 0),
         ] {
             let stride = width + gap;
             let x = picked(values, rows * stride - gap, width * 31 + rows);
             let shape = format!("{rows} x {width}, {gap} between, greatest: {GREATEST}");
-            let mut each: FoundEach<T, GREATEST> = place.many(width, 7, rows);
-            each.feed(Portable, Tile { x: &x, valid: None }, stride);
-            for (c, found) in each.finish().into_iter().enumerate() {
+            let tile = Tile { x: &x[..], valid: None };
+            let mut places: FoundEach<T, GREATEST> = place.many(width, 7, rows);
+            places.feed(Portable, tile, stride);
+            let mut extremes = value.many(width, 7, rows);
+            extremes.feed(Portable, tile, stride);
+            let found = places.finish().into_iter().zip(extremes.finish());
+            for (c, (found, extreme)) in found.enumerate() {
                 let column = x[c..].iter().step_by(stride).copied();
-                assert_eq!(found.index, 7 + expected::<T, GREATEST>(column), "{shape}, column {c}");
+                let at = expected::<T, GREATEST>(column);
+                assert_eq!(found.index, 7 + at, "{shape}, column {c}");
+                let there = x[at * stride + c].settled();
+                assert!(extreme.is_same(there), "{shape}, column {c}: {extreme:?} {there:?}");
             }
             if gap == 0 {
-                let mut out = vec![At::NONE; rows];
-                place.rows(Portable, Tile { x: &x, valid: None }, width, &mut out);
-                for (r, (found, row)) in out.iter().zip(x.chunks(width)).enumerate() {
-                    let row = row.iter().copied();
-                    assert_eq!(found.index, expected::<T, GREATEST>(row), "{shape}, row {r}");
+                let (mut out, mut extremes) = (vec![At::NONE; rows], vec![T::default(); rows]);
+                place.rows(Portable, tile, width, &mut out);
+                value.rows(Portable, tile, width, &mut extremes);
+                for (r, row) in x.chunks(width).enumerate() {
+                    let at = expected::<T, GREATEST>(row.iter().copied());
+                    assert_eq!(out[r].index, at, "{shape}, row {r}");
+                    assert!(extremes[r].is_same(row[at].settled()), "{shape}, row {r}");
                 }
             }
             let mut one: Found<T, GREATEST> = place.one(0);
-            x.chunks(777).for_each(|x| one.feed(Portable, Tile { x, valid: None }));
-            let all = expected::<T, GREATEST>(x.iter().copied());
-            assert_eq!(one.finish().index, all, "{shape}, all");
+            let mut extreme = value.one(0);
+            for x in x.chunks(9777) {
+                one.feed(Portable, Tile { x, valid: None });
+                extreme.feed(Portable, Tile { x, valid: None });
+            }
+            let at = expected::<T, GREATEST>(x.iter().copied());
+            assert_eq!(one.finish().index, at, "{shape}, all");
+            assert!(extreme.finish().is_same(x[at].settled()), "{shape}, all");
         }
     }
 
     #[test]
-    fn places_are_those_of_the_first_best_by_rank() {
+    fn places_and_extremes_are_those_of_the_first_best_by_rank() {
         let plain = [1.0, 2.0, 3.0, -4.0, 5.5, -1.0, 0.5];
         let zeros = [0.0, -0.0, 1.0, -1.0];
         let positive = [0.0, 0.0, 2.0];

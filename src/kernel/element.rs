@@ -5,8 +5,19 @@
 //! by [`super::convert`]: eleven stored types through every kernel would make a library of many
 //! megabytes. Floats never overflow; integers say when they did, and the caller finds the row.
 
+use std::ops::{BitAnd, BitOr, Not};
+
 use super::placed::Rank;
 use super::{LANES, Simd};
+
+/// Bits that signs are looked for among.
+pub(crate) trait Bits:
+    Copy + Default + Send + Sync + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self>
+{
+}
+impl Bits for u8 {}
+impl Bits for u32 {}
+impl Bits for u64 {}
 
 /// A number that kernels compute on.
 pub(crate) trait Element:
@@ -59,15 +70,13 @@ pub(crate) trait Element:
     /// The same in one instruction: of two zeros, or with a NaN, it may say anything.
     fn below(self, other: Self) -> bool;
     /// Bits to look for a sign among: nothing for integers.
-    type Bits: Copy + Default + std::ops::BitOr<Output = Self::Bits> + Send + Sync;
+    type Bits: Bits;
     fn sign_bits(self) -> Self::Bits;
     /// Whether the sign is set in bits that were joined.
     fn has_sign_bit(bits: Self::Bits) -> bool;
-    /// Minus zero, where there is one.
+    /// Minus zero and the canonical NaN, where there are such.
     const NEGATIVE_ZERO: Self;
-    /// A number of the same type, less where this one is greater: its negative, or for integers one
-    /// less than that.
-    fn reversed(self) -> Self;
+    const NAN: Self;
     /// Whether the sign bit is set: of a negative number, −0.0 or a NaN.
     fn has_sign(self) -> bool;
     /// A signed integer of the same size.
@@ -77,6 +86,8 @@ pub(crate) trait Element:
     /// A rank: less for what comes before by [`precedes`](Self::precedes), or if `reversed` after;
     /// least of all for a NaN.
     fn rank(self, reversed: bool) -> Self::Rank;
+    /// What has that rank: of NaN, the canonical one.
+    fn of_rank(rank: Self::Rank, reversed: bool) -> Self;
     /// A place below 2^31, in the size of a rank.
     fn place(index: usize) -> Self::Rank;
     fn index(place: Self::Rank) -> usize;
@@ -176,10 +187,7 @@ macro_rules! float {
                 bits >> (<$bits>::BITS - 1) != 0
             }
             const NEGATIVE_ZERO: Self = -0.0;
-            #[inline(always)]
-            fn reversed(self) -> Self {
-                -self
-            }
+            const NAN: Self = Self::NAN;
             #[inline(always)]
             fn has_sign(self) -> bool {
                 self.is_sign_negative()
@@ -201,6 +209,12 @@ macro_rules! float {
                 let rank = bits ^ ((bits >> (<$rank>::BITS - 1)) & <$rank>::MAX);
                 let rank = if reversed { !rank } else { rank };
                 if self != self { <$rank>::MIN } else { rank }
+            }
+            #[inline(always)]
+            fn of_rank(rank: $rank, reversed: bool) -> Self {
+                let rank = if reversed { !rank } else { rank };
+                let bits = rank ^ ((rank >> (<$rank>::BITS - 1)) & <$rank>::MAX);
+                Self::from_bits(bits as $bits).settled()
             }
             #[inline(always)]
             fn from_integer(x: i128) -> Option<Self> {
@@ -308,10 +322,7 @@ macro_rules! integer {
                 false
             }
             const NEGATIVE_ZERO: Self = 0;
-            #[inline(always)]
-            fn reversed(self) -> Self {
-                !self
-            }
+            const NAN: Self = 0;
             #[inline(always)]
             #[allow(unused_comparisons, reason = "unsigned integers have no sign")]
             fn has_sign(self) -> bool {
@@ -331,6 +342,11 @@ macro_rules! integer {
             fn rank(self, reversed: bool) -> i64 {
                 let rank = (self as i64) ^ if Self::MIN == 0 { i64::MIN } else { 0 };
                 if reversed { !rank } else { rank }
+            }
+            #[inline(always)]
+            fn of_rank(rank: i64, reversed: bool) -> Self {
+                let rank = if reversed { !rank } else { rank };
+                (rank ^ if Self::MIN == 0 { i64::MIN } else { 0 }) as Self
             }
             #[inline(always)]
             fn from_integer(x: i128) -> Option<Self> {

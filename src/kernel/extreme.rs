@@ -4,12 +4,11 @@
 //! sign that matters for a zero were seen, and are looked at once, at the end. So the loops are
 //! as fast as those that get NaN or the sign of zero wrong, and any order gives the same answer.
 
+use super::columns::{Each, Lanes, Run, feed_each, take_runs, with_lanes};
+use super::placed::oddness;
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::width::by_width;
 use super::{Element, Simd};
-
-/// Accumulators of a run: four AVX2 registers of float64, two of float32.
-const LANES: usize = 16;
 
 /// The least element, or the greatest; of the elements or of their magnitudes.
 #[derive(Clone, Copy)]
@@ -64,7 +63,7 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
         Seen(Self::worst())
     }
     fn many(self, width: usize, _: usize, _: usize) -> SeenEach<T, GREATEST, MAGNITUDE> {
-        SeenEach::new(width)
+        SeenEach(vec![Self::worst(); width])
     }
     #[inline(always)]
     fn rows<S: Simd>(self, _: S, tile: Tile<'_, T>, width: usize, out: &mut [T]) {
@@ -72,9 +71,9 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
             for (o, row) in out.iter_mut().zip(tile.x.as_chunks::<W>().0) {
                 let mut seen = Best::<T, 1, GREATEST, MAGNITUDE>::new();
                 for c in 0..W {
-                    seen.take(&[row[c]]);
+                    seen.take(&[row[c]], T::Rank::default());
                 }
-                *o = seen.lane(0);
+                *o = if seen.has_odd() { T::NAN } else { seen.lane(0) };
             }
         }, else {
             for (r, o) in out.iter_mut().enumerate() {
@@ -84,84 +83,10 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
     }
 }
 
-/// Turns the order of elements around if the greatest is looked for, so that all loops look for the
-/// least: the compiler does not vectorise both.
+/// What is compared of an element.
 #[inline(always)]
-fn turned<T: Element, const GREATEST: bool>(x: T) -> T {
-    if GREATEST { x.reversed() } else { x }
-}
-
-/// Accumulators of `L` sequences, of elements that were [`turned`].
-#[derive(Clone, Copy)]
-struct Best<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> {
-    best: [T; L],
-    /// A NaN, if there was one.
-    nan: [T; L],
-    /// The signs that decide between zeros: a set bit says that the negative zero was there.
-    signs: [T::Bits; L],
-}
-
-impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>
-    Best<T, L, GREATEST, MAGNITUDE>
-{
-    #[inline(always)]
-    fn new() -> Self {
-        let none = T::Bits::default();
-        Self { best: [T::HIGHEST; L], nan: [T::default(); L], signs: [none; L] }
-    }
-
-    /// Half of the lanes at a time: a loop over all is too long for the compiler to unroll, and the
-    /// accumulators would stay in memory.
-    #[inline(always)]
-    fn take(&mut self, x: &[T; L]) {
-        if L == LANES {
-            self.take_lanes::<0, { LANES / 2 }>(x);
-            self.take_lanes::<{ LANES / 2 }, LANES>(x);
-        } else {
-            self.take_lanes::<0, L>(x);
-        }
-    }
-
-    #[inline(always)]
-    fn take_lanes<const FROM: usize, const TO: usize>(&mut self, x: &[T; L]) {
-        for l in FROM..TO {
-            let x = if MAGNITUDE { x[l].magnitude() } else { x[l] };
-            let x = turned::<T, GREATEST>(x);
-            let best = self.best[l];
-            self.best[l] = if x.below(best) { x } else { best };
-            self.nan[l] = if x.is_nan() { x } else { self.nan[l] };
-            self.signs[l] = self.signs[l] | x.sign_bits();
-        }
-    }
-
-    /// Whether the best of each lane is its result: no NaN, no zero whose sign has to be looked for.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        let mut plain = true;
-        for l in 0..L {
-            plain &= !self.nan[l].is_nan() & (self.best[l] != T::default());
-        }
-        plain
-    }
-
-    /// The result of a lane.
-    #[inline(always)]
-    fn lane(&self, l: usize) -> T {
-        if self.nan[l].is_nan() {
-            return self.nan[l].settled();
-        }
-        let best = self.best[l];
-        // None is less than zero, so such a sign is a zero's own.
-        let is_zero = best == T::default();
-        let is_negative = is_zero && T::has_sign_bit(self.signs[l]);
-        turned::<T, GREATEST>(if is_negative { T::NEGATIVE_ZERO } else { best })
-    }
-
-    /// The result of each lane. Rare, or once for many rows: not part of the loops around it.
-    #[inline(never)]
-    fn settled(self) -> [T; L] {
-        std::array::from_fn(|l| self.lane(l))
-    }
+fn compared<T: Element, const MAGNITUDE: bool>(x: T) -> T {
+    if MAGNITUDE { x.magnitude() } else { x }
 }
 
 /// The better of two numbers that are no NaN and not both zero; or the first, if it is a NaN.
@@ -171,20 +96,145 @@ fn better<T: Element, const GREATEST: bool>(a: T, b: T) -> T {
     if is_better { b } else { a }
 }
 
+/// Accumulators of `L` sequences.
+#[derive(Clone, Copy)]
+pub(crate) struct Best<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> {
+    best: [T; L],
+    /// Not zero if one of a pair of sequences had a NaN: one instruction tells of both.
+    odd: [T::Rank; L],
+    /// The signs that decide between zeros: cleared if a positive one was there, for the greatest;
+    /// set if a negative one was, for the least.
+    signs: [T::Bits; L],
+}
+
+impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Lanes<T, L>
+    for Best<T, L, GREATEST, MAGNITUDE>
+{
+    const IN_ORDER: bool = false;
+
+    #[inline(always)]
+    fn new() -> Self {
+        let none = T::Bits::default();
+        let signs = if GREATEST { !none } else { none };
+        let best = Extreme::<GREATEST, MAGNITUDE>::worst();
+        Self { best: [best; L], odd: [T::Rank::default(); L], signs: [signs; L] }
+    }
+
+    /// Half of the lanes at a time: a loop over all is too long for the compiler to unroll, and the
+    /// accumulators would stay in memory.
+    #[inline(always)]
+    fn take(&mut self, x: &[T; L], _: T::Rank) {
+        for l in 0..L / 2 {
+            self.take_lane(l, x[l]);
+        }
+        for l in L / 2..L {
+            self.take_lane(l, x[l]);
+        }
+        for l in 0..L.div_ceil(2) {
+            self.odd[l] = self.odd[l] | oddness(x[l], x[l + L / 2]);
+        }
+    }
+}
+
+impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>
+    Best<T, L, GREATEST, MAGNITUDE>
+{
+    #[inline(always)]
+    fn take_lane(&mut self, l: usize, x: T) {
+        let x = compared::<T, MAGNITUDE>(x);
+        self.best[l] = better::<T, GREATEST>(self.best[l], x);
+        let bits = x.sign_bits();
+        self.signs[l] = if GREATEST { self.signs[l] & bits } else { self.signs[l] | bits };
+    }
+
+    #[inline(always)]
+    fn has_odd(&self) -> bool {
+        let mut odd = false;
+        for l in 0..L.div_ceil(2) {
+            odd |= self.odd[l] != T::Rank::default();
+        }
+        odd
+    }
+
+    /// Whether no best is a zero, whose sign has to be looked for.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        let mut plain = true;
+        for l in 0..L {
+            plain &= self.best[l] != T::default();
+        }
+        plain
+    }
+
+    /// The result of a lane without NaN.
+    #[inline(always)]
+    fn lane(&self, l: usize) -> T {
+        let best = self.best[l];
+        // None is better than zero, so such a sign is a zero's own.
+        let zero = if T::has_sign_bit(self.signs[l]) { T::NEGATIVE_ZERO } else { T::default() };
+        if best == T::default() { zero } else { best }
+    }
+
+    /// The result of each lane. Rare: not part of the loops around it.
+    #[inline(never)]
+    fn settled(self) -> [T; L] {
+        std::array::from_fn(|l| self.lane(l))
+    }
+}
+
+/// The same by rank, which orders all there is: for what has a NaN.
+#[derive(Clone, Copy)]
+struct Ranks<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>([T::Rank; L]);
+
+impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Lanes<T, L>
+    for Ranks<T, L, GREATEST, MAGNITUDE>
+{
+    const IN_ORDER: bool = false;
+
+    #[inline(always)]
+    fn new() -> Self {
+        Self([T::LAST; L])
+    }
+    #[inline(always)]
+    fn take(&mut self, x: &[T; L], _: T::Rank) {
+        for l in 0..L {
+            self.0[l] = self.0[l].min(compared::<T, MAGNITUDE>(x[l]).rank(GREATEST));
+        }
+    }
+}
+
 /// The extreme of contiguous elements.
 #[inline(always)]
 pub(super) fn extreme<T: Element, const GREATEST: bool, const MAGNITUDE: bool>(x: &[T]) -> T {
-    let mut seen = Best::<T, LANES, GREATEST, MAGNITUDE>::new();
-    if let Some(last) = x.last_chunk() {
-        for run in x.as_chunks::<LANES>().0 {
-            seen.take(run);
+    with_lanes!(T, L => {
+        if let Some(last) = x.last_chunk::<L>() {
+            return extreme_of_runs::<T, L, GREATEST, MAGNITUDE>(x, last);
         }
-        // What is no whole run is taken with some that were taken before: that changes nothing.
-        seen.take(last);
-    } else {
-        let mut run = [Extreme::<GREATEST, MAGNITUDE>::worst(); LANES];
-        run[..x.len()].copy_from_slice(x);
-        seen.take(&run);
+    });
+    if let Some(last) = x.last_chunk::<8>() {
+        return extreme_of_runs::<T, 8, GREATEST, MAGNITUDE>(x, last);
+    }
+    let mut best = Extreme::<GREATEST, MAGNITUDE>::worst();
+    for x in x {
+        best = Extreme::<GREATEST, MAGNITUDE>::of(best, compared::<T, MAGNITUDE>(*x).settled());
+    }
+    best
+}
+
+/// The extreme of elements that end with `last`.
+#[inline(always)]
+fn extreme_of_runs<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>(
+    x: &[T],
+    last: &[T; L],
+) -> T {
+    let mut seen = Best::<T, L, GREATEST, MAGNITUDE>::new();
+    take_runs(&mut seen, x);
+    // What is no whole run is taken with some that were taken before: that changes nothing.
+    if !x.len().is_multiple_of(L) {
+        seen.take(last, T::Rank::default());
+    }
+    if seen.has_odd() {
+        return T::NAN;
     }
     if !seen.is_plain() {
         return seen
@@ -195,12 +245,14 @@ pub(super) fn extreme<T: Element, const GREATEST: bool, const MAGNITUDE: bool>(x
     // Through memory: else the compiler cuts the accumulators of the loop above into the pairs that
     // the last steps join, and the loop runs at half the speed.
     let mut best = std::hint::black_box(seen.best);
-    for half in [8, 4, 2, 1] {
+    let mut half = L / 2;
+    while half > 0 {
         for l in 0..half {
-            best[l] = better::<T, false>(best[l], best[l + half]);
+            best[l] = better::<T, GREATEST>(best[l], best[l + half]);
         }
+        half /= 2;
     }
-    turned::<T, GREATEST>(best[0])
+    best[0]
 }
 
 /// The extreme of one sequence so far.
@@ -221,97 +273,45 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> One<T, T>
 }
 
 /// The extremes of many sequences so far.
-pub(crate) struct SeenEach<T: Element, const GREATEST: bool, const MAGNITUDE: bool> {
-    width: usize,
-    best: Vec<T>,
-    /// Accumulators of rows that are more than are taken at once.
-    runs: Vec<Best<T, LANES, GREATEST, MAGNITUDE>>,
-}
+pub(crate) struct SeenEach<T: Element, const GREATEST: bool, const MAGNITUDE: bool>(Vec<T>);
 
-/// Rows that are taken while accumulators stay in registers: as many as an L1 has ways, so that rows
-/// a power of two apart do not drive each other out.
-const ROWS: usize = 8;
+impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Each<T, L>
+    for SeenEach<T, GREATEST, MAGNITUDE>
+{
+    type Lanes = Best<T, L, GREATEST, MAGNITUDE>;
 
-/// Widths up to which contiguous rows are joined to runs of whole accumulators.
-const JOINED: usize = 256;
-
-impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> SeenEach<T, GREATEST, MAGNITUDE> {
     #[inline(always)]
-    fn new(width: usize) -> Self {
-        let worst = Extreme::<GREATEST, MAGNITUDE>::worst();
-        Self { width, best: vec![worst; width], runs: Vec::new() }
-    }
-
-    /// Takes rows that begin `stride` elements apart.
-    #[inline(always)]
-    fn take(&mut self, x: &[T], stride: usize) {
-        let width = self.width;
-        if width == 0 {
+    fn join(&mut self, lanes: &Self::Lanes, run: Run<'_, T>) {
+        let is_plain = !lanes.has_odd() && lanes.is_plain();
+        if is_plain && let Some(best) = self.0[run.column..].first_chunk_mut::<L>() {
+            // A NaN from before stays, as nothing is better than one.
+            let mut joined = Self::Lanes { best: *best, ..*lanes };
+            joined.take(&std::hint::black_box(lanes.best), T::Rank::default());
+            *best = joined.best;
             return;
         }
-        if stride > width || width > JOINED || width.is_multiple_of(LANES) {
-            return self.take_rows(x, stride);
-        }
-        // Contiguous narrow rows: as many as make whole runs are one long row.
-        let long = (LANES >> width.trailing_zeros()) * width;
-        let (joined, rest) = x.split_at(x.len() / long * long);
-        if !joined.is_empty() {
-            let mut each = Self::new(long);
-            each.take_rows(joined, long);
-            each.best.chunks_exact(width).for_each(|best| self.join(0, best));
-        }
-        if !rest.is_empty() {
-            self.take_rows(rest, width);
+        let seen = if lanes.has_odd() {
+            let ranks = run.again::<Ranks<T, L, GREATEST, MAGNITUDE>, L>();
+            ranks.0.map(|rank| T::of_rank(rank, GREATEST))
+        } else {
+            lanes.settled()
+        };
+        // Of joined rows, a column has several lanes.
+        let width = self.0.len();
+        for (l, seen) in seen.into_iter().enumerate() {
+            let best = &mut self.0[(run.column + l) % width];
+            *best = Extreme::<GREATEST, MAGNITUDE>::of(*best, seen);
         }
     }
-
     #[inline(always)]
-    fn take_rows(&mut self, x: &[T], stride: usize) {
-        let width = self.width;
-        let rows = (x.len() + stride - width) / stride;
-        let whole = width / LANES;
-        if rows > ROWS {
-            self.runs.resize(whole, Best::new());
-        }
-        for first in (0..rows).step_by(ROWS) {
-            let now = ROWS.min(rows - first);
-            let x = &x[first * stride..];
-            for c in 0..whole {
-                let mut seen = if first == 0 { Best::new() } else { self.runs[c] };
-                for r in 0..now {
-                    if let Some(x) = x[r * stride + c * LANES..].first_chunk() {
-                        seen.take(x);
-                    }
-                }
-                if first + now < rows {
-                    self.runs[c] = seen;
-                } else if !seen.is_plain() {
-                    self.join(c * LANES, &seen.settled());
-                } else if let Some(best) = self.best[c * LANES..].first_chunk_mut::<LANES>() {
-                    // Through memory, as in `extreme`.
-                    let seen = std::hint::black_box(seen.best);
-                    for l in 0..LANES {
-                        best[l] = better::<T, GREATEST>(best[l], turned::<T, GREATEST>(seen[l]));
-                    }
-                }
-            }
-            for r in 0..now {
-                for c in whole * LANES..width {
-                    let x = x[r * stride + c];
-                    let x = if MAGNITUDE { x.magnitude() } else { x };
-                    self.best[c] = Extreme::<GREATEST, MAGNITUDE>::of(self.best[c], x.settled());
-                }
-            }
+    fn row(&mut self, x: &[T]) {
+        for (best, x) in self.0.iter_mut().zip(x) {
+            let x = compared::<T, MAGNITUDE>(*x).settled();
+            *best = Extreme::<GREATEST, MAGNITUDE>::of(*best, x);
         }
     }
-
-    /// Joins results to those of the sequences from `at` on.
     #[inline(always)]
-    fn join(&mut self, at: usize, results: &[T]) {
-        for (best, result) in self.best[at..].iter_mut().zip(results) {
-            *best = Extreme::<GREATEST, MAGNITUDE>::of(*best, *result);
-        }
-    }
+    fn passed(&mut self, _: usize) {}
 }
 
 impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Many<T, T>
@@ -319,9 +319,12 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Many<T, T>
 {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>, stride: usize) {
-        self.take(tile.x, stride);
+        let width = self.0.len();
+        if width > 0 {
+            with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride));
+        }
     }
     fn finish(self) -> Vec<T> {
-        self.best
+        self.0
     }
 }

@@ -12,6 +12,7 @@ mod affine;
 mod arg;
 mod arith;
 mod both;
+mod columns;
 mod convert;
 mod counts;
 mod element;

@@ -7,21 +7,7 @@
 use std::ops::{Add, BitOr, Mul, Sub};
 
 use super::Element;
-
-/// Runs `$body` with `$L` the sequences of one accumulator: four AVX2 registers of either size. Half
-/// of them, and the instructions wait for each other.
-macro_rules! with_lanes {
-    ($T:ty, $L:ident => $body:expr) => {
-        if std::mem::size_of::<$T>() == 4 {
-            const $L: usize = 32;
-            $body
-        } else {
-            const $L: usize = 16;
-            $body
-        }
-    };
-}
-pub(super) use with_lanes;
+use super::columns::Lanes;
 
 /// A signed integer of an element's size: its rank, or a place.
 pub(crate) trait Rank:
@@ -38,6 +24,12 @@ pub(crate) trait Rank:
 }
 impl Rank for i32 {}
 impl Rank for i64 {}
+
+/// Not zero if either is a NaN.
+#[inline(always)]
+pub(super) fn oddness<T: Element>(a: T, b: T) -> T::Rank {
+    if a.is_nan() | b.is_nan() { T::place(usize::MAX) } else { T::Rank::default() }
+}
 
 /// What elements are compared by: the key that is before all others is the best.
 pub(super) trait Order<T: Element> {
@@ -71,7 +63,7 @@ impl<T: Element, const GREATEST: bool> Order<T> for ByValue<GREATEST> {
     }
     #[inline(always)]
     fn oddness(a: T, b: T) -> T::Rank {
-        if a.is_nan() | b.is_nan() { T::place(usize::MAX) } else { T::Rank::default() }
+        oddness(a, b)
     }
     #[inline(always)]
     fn is_vague(best: T) -> bool {
@@ -118,17 +110,19 @@ impl<T: Element, O: Order<T>, const L: usize> Clone for Placed<T, O, L> {
 }
 impl<T: Element, O: Order<T>, const L: usize> Copy for Placed<T, O, L> {}
 
-impl<T: Element, O: Order<T>, const L: usize> Placed<T, O, L> {
+impl<T: Element, O: Order<T>, const L: usize> Lanes<T, L> for Placed<T, O, L> {
+    /// The first of several has to come first.
+    const IN_ORDER: bool = true;
+
     #[inline(always)]
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let zero = T::Rank::default();
         Self { best: [O::LAST; L], step: [zero; L], odd: [zero; L] }
     }
 
-    /// Takes the next element of each sequence. Half of them at a time, or the compiler leaves the
-    /// accumulators in memory.
+    /// Half of the lanes at a time, or the compiler leaves the accumulators in memory.
     #[inline(always)]
-    pub(super) fn take(&mut self, x: &[T; L], step: T::Rank) {
+    fn take(&mut self, x: &[T; L], step: T::Rank) {
         for l in 0..L / 2 {
             self.take_lane(l, x[l], step);
         }
@@ -139,7 +133,9 @@ impl<T: Element, O: Order<T>, const L: usize> Placed<T, O, L> {
             self.odd[l] = self.odd[l] | O::oddness(x[l], x[l + L / 2]);
         }
     }
+}
 
+impl<T: Element, O: Order<T>, const L: usize> Placed<T, O, L> {
     #[inline(always)]
     fn take_lane(&mut self, l: usize, x: T, step: T::Rank) {
         let key = O::key(x);

@@ -228,7 +228,12 @@ BARS = (
         1.2,
         cells=Cells(("top_k",)),
     ),
-    Bar("min, max, argmin, argmax against NumPy", ("shapes",), 1.0, cells=Cells(EXTREMES)),
+    Bar(
+        "min, max, argmin, argmax against NumPy",
+        ("shapes", "vectors"),
+        1.0,
+        cells=Cells(EXTREMES),
+    ),
     Bar("the same from 16 MB", ("shapes",), 1.3, cells=Cells(EXTREMES, min_bytes=LARGE)),
     Bar(
         "the same on either axis, width ≤ 16",

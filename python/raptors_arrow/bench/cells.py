@@ -109,6 +109,10 @@ def _overhead() -> Iterable[Cell]:
 def _vectors() -> Iterable[Cell]:
     for function in VECTORS:
         yield Cell("vectors", function, "float32", 50_000, 768)
+    # In the cache; the shapes have those of memory.
+    for side in (512, 1024):
+        for function in EXTREMES:
+            yield Cell("vectors", function, "float32", side, side)
 
 
 def _memory() -> Iterable[Cell]:
