@@ -37,7 +37,7 @@ pub(super) trait Each<T: Element, const L: usize> {
     type Lanes: Lanes<T, L>;
     /// Joins what the accumulators of a run of columns have, to the results of the rows before.
     fn join(&mut self, lanes: &Self::Lanes, run: Run<'_, T>);
-    /// Takes one row, of which step and place do not count: [`passed`](Self::passed) follows.
+    /// Takes one row that was not for the accumulators; [`passed`](Self::passed) follows.
     fn row(&mut self, x: &[T]);
     /// Says that so many rows were taken.
     fn passed(&mut self, rows: usize);
@@ -163,6 +163,7 @@ fn feed_piece<T: Element, E: Each<T, L>, const L: usize>(
     }
 }
 
+/// Takes some steps, in parts one after the other, with the accumulators in registers meanwhile.
 #[inline(always)]
 fn take_steps<T: Element, A: Lanes<T, L>, const L: usize>(
     lanes: &mut A,
