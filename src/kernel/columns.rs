@@ -32,6 +32,12 @@ pub(super) trait Lanes<T: Element, const L: usize>: Copy {
     fn take(&mut self, x: &[T; L], step: T::Rank);
 }
 
+/// Not zero if either is a NaN.
+#[inline(always)]
+pub(super) fn oddness<T: Element>(a: T, b: T) -> T::Rank {
+    if a.is_nan() | b.is_nan() { T::place(usize::MAX) } else { T::Rank::default() }
+}
+
 /// Results of as many sequences as there are columns.
 pub(super) trait Each<T: Element, const L: usize> {
     type Lanes: Lanes<T, L>;

@@ -5,10 +5,25 @@
 //! by [`super::convert`]: eleven stored types through every kernel would make a library of many
 //! megabytes. Floats never overflow; integers say when they did, and the caller finds the row.
 
-use std::ops::{BitAnd, BitOr, Not};
+use std::ops::{Add, BitAnd, BitOr, Mul, Not, Sub};
 
-use super::placed::Rank;
 use super::{LANES, Simd};
+
+/// A signed integer of an element's size: its rank, or a place.
+pub(crate) trait Rank:
+    Copy
+    + Ord
+    + Default
+    + Send
+    + Sync
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitOr<Output = Self>
+{
+}
+impl Rank for i32 {}
+impl Rank for i64 {}
 
 /// Bits that signs are looked for among.
 pub(crate) trait Bits:

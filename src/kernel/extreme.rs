@@ -4,8 +4,7 @@
 //! sign that matters for a zero were seen, and are looked at once, at the end. So the loops are
 //! as fast as those that get NaN or the sign of zero wrong, and any order gives the same answer.
 
-use super::columns::{Each, Lanes, Run, feed_each, take_runs, with_lanes};
-use super::placed::oddness;
+use super::columns::{Each, Lanes, Run, feed_each, oddness, take_runs, with_lanes};
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::width::by_width;
 use super::{Element, Simd};

@@ -4,32 +4,8 @@
 //! the extreme alone keep the number of the step. So a place is found in the pass that finds the
 //! extreme, and nothing is searched for afterwards.
 
-use std::ops::{Add, BitOr, Mul, Sub};
-
 use super::Element;
-use super::columns::Lanes;
-
-/// A signed integer of an element's size: its rank, or a place.
-pub(crate) trait Rank:
-    Copy
-    + Ord
-    + Default
-    + Send
-    + Sync
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + BitOr<Output = Self>
-{
-}
-impl Rank for i32 {}
-impl Rank for i64 {}
-
-/// Not zero if either is a NaN.
-#[inline(always)]
-pub(super) fn oddness<T: Element>(a: T, b: T) -> T::Rank {
-    if a.is_nan() | b.is_nan() { T::place(usize::MAX) } else { T::Rank::default() }
-}
+use super::columns::{Lanes, oddness};
 
 /// What elements are compared by: the key that is before all others is the best.
 pub(super) trait Order<T: Element> {
