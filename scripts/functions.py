@@ -1,8 +1,10 @@
-"""Writes docs/guide/functions.md: all functions, from the registry.
+"""Writes what the registry says of all functions.
 
-``--check`` writes nothing and fails if the file is not what it would write.
+docs/guide/functions.md has them in one table, docs/reference a page for each family, README.md
+their names. ``--check`` writes nothing and fails if a file is not what it would write.
 """
 
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -10,22 +12,37 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from written import ROOT, write_or_check
 
 import raptors_arrow as ra
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "guide" / "functions.md"
+TABLE = ROOT / "docs" / "guide" / "functions.md"
+REFERENCE = ROOT / "docs" / "reference"
+README = ROOT / "README.md"
+MARKS = "<!-- functions: written by make generate -->\n", "<!-- end of functions -->\n"
 
 HEAD = """\
-# Functions
+# All functions
 
-Written by `scripts/functions.py` from the registry of functions: do not edit.
+<!-- Written by `make generate` from the registry of functions: do not edit. -->
 
 `x` is anything that can be seen as a matrix, and the result is of its library; see
-[the Python package](python.md). Every function takes `width` too, for plain numbers. "Of floats"
+[From Python](python.md). A function's name leads to its options, null rule and example. "Of floats"
 and "of integers" say which elements the result has: *same* are those of `x`. "polars" says whether
 the function is a method of expressions or of series only, "pyarrow" whether it can be registered
 for datasets and Acero (a reduction with `axis=1`).
 """
+
+#: What a reader of README.md is told of a family, where its name does not say it.
+FAMILIES = {
+    "reductions": "reductions, `axis=None`, `0` or `1`",
+    "arithmetic": "arithmetic, alone or with a number, a row, a column or a matrix",
+    "row by row": "row by row, with a matrix or one vector",
+    "matrix": "products of matrices",
+    "shape": "type and shape",
+}
+#: Families that multiply with a GEMM library.
+EXEMPT = {"matrix"}
 
 TAIL = """\
 `as_matrix(x, width=None)` sees an object as a matrix that any Arrow library can read; it is no
@@ -49,26 +66,30 @@ def results(function: Any, *types: pa.DataType) -> str:
     """Say what elements a function gives for elements of some types."""
     if "type" in function.options:
         return "`type`"
-    return " or ".join(dict.fromkeys(result(function, one) for one in types))
+    given = [result(function, one) for one in types]
+    own = [name_of(one) for one in types]
+    texts = []
+    for part in given[0]:
+        names = [one[part] for one in given]
+        said = "same" if names == own else " or ".join(dict.fromkeys(names))
+        texts.append(f"{part} {said}".strip())
+    return ", ".join(texts)
 
 
-def result(function: Any, own: pa.DataType) -> str:
+def result(function: Any, own: pa.DataType) -> dict[str, str]:
+    """Give the element type of each part of a function's result; most have one, without a name."""
     x = pa.nulls(2, pa.list_(own, 2))
     rest, options = call(function, x)
     if function.gives == "reduced" and "axis" in function.options:
         options["axis"] = 0
     got = function(x, *rest, **options)
-    if isinstance(got, tuple):
-        # Places are int64 whatever the elements are, so integers are not said to be the same.
-        own = own if pa.types.is_floating(own) else None
-        return ", ".join(f"{name} {said(one, own)}" for name, one in got._asdict().items())
-    return said(got, own)
+    named = got._asdict() if isinstance(got, tuple) else {"": got}
+    return {part: name_of(array.type) for part, array in named.items()}
 
 
-def said(array: pa.Array, own: pa.DataType | None) -> str:
-    """Say what the elements of a result are."""
-    one = array.type.value_type if pa.types.is_nested(array.type) else array.type
-    return "same" if one == own else ra.as_matrix(pa.nulls(0, one)).dtype
+def name_of(kind: pa.DataType) -> str:
+    """Name the elements of a type."""
+    return ra.as_matrix(pa.nulls(0, kind.value_type if pa.types.is_nested(kind) else kind)).dtype
 
 
 def places(function: Any) -> tuple[str, str]:
@@ -90,13 +111,11 @@ def places(function: Any) -> tuple[str, str]:
 
 def row(function: Any) -> str:
     """Give a function's line of its family's table."""
-    signature = function.signature.replace(", width=None)", ")").replace(", *)", ")")
-    kinds = function.option_kinds.items()
-    words = "; ".join(f"{k}: {', '.join(v)}" for k, v in kinds if isinstance(v, tuple))
-    summary = function.summary + (f" {words.capitalize()}." if words else "")
+    call = f"{function.name}({', '.join(function.arguments)})"
+    link = f"[`{call}`](../reference/{slug(function.family)}.md#{function.name})"
     floats = results(function, pa.float16(), pa.float32(), pa.float64())
     integers = results(function, pa.int8(), pa.int64(), pa.uint8(), pa.uint64())
-    cells = (f"`{function.name}{signature}`", summary, floats, integers, *places(function))
+    cells = (link, function.summary, floats, integers, *places(function))
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -113,23 +132,87 @@ def section(family: str, functions: list[Any]) -> str:
     return "".join(lines)
 
 
-def text() -> str:
-    """Give the whole page."""
+def table(families: dict[str, list[Any]]) -> str:
+    """Give the page with all functions in tables."""
+    return "\n".join([HEAD, *(section(*family) for family in families.items()), TAIL])
+
+
+def slug(family: str) -> str:
+    """Give the name of a family's page."""
+    return family.replace(" ", "-")
+
+
+def parts(doc: str) -> dict[str, str]:
+    """Take a docstring apart: its sections by their titles."""
+    _, *titled = re.split(r"^(\w+)\n-+\n", doc, flags=re.M)
+    return {title: text.strip("\n") for title, text in zip(titled[::2], titled[1::2], strict=True)}
+
+
+def parameters(text: str) -> str:
+    """Give the table of a function's parameters."""
+    lines = ["| parameter | type | |\n|---|---|---|\n"]
+    for name, kind, meaning in re.findall(r"^(\w+) : (.*)\n    (.*)", text, re.M):
+        lines.append(f"| `{name}` | {kind} | {meaning} |\n".replace("'", "`"))
+    return "".join(lines)
+
+
+def entry(function: Any) -> str:
+    """Give the section of one function."""
+    doc = parts(function.doc)
+    floats = results(function, pa.float16(), pa.float32(), pa.float64())
+    integers = results(function, pa.int8(), pa.int64(), pa.uint8(), pa.uint64())
+    kind, _, meaning = doc["Returns"].partition("\n    ")
+    in_polars, in_pyarrow = places(function)
+    in_polars = "expressions and series" if in_polars == "expressions" else in_polars
+    bits = (
+        "the last digits depend on the machine ([why](../guide/numbers.md#what-is-exempt))"
+        if function.family in EXEMPT
+        else "the same bits everywhere"
+    )
+    facts = {
+        "Result": f"{kind}. {meaning}",
+        "Elements": f"of floats {floats}; of integers {integers}",
+        "Nulls": function.nulls,
+        "Numbers": bits,
+        "polars": "`.raptors` of "
+        + {"expressions": "expressions and series"}.get(in_polars, in_polars),
+        "pyarrow datasets": in_pyarrow,
+    }
+    return "".join(
+        [
+            f"## {function.name}\n\n```py\nra.{function.name}{function.signature}\n```\n\n",
+            f"{function.summary}\n\n{parameters(doc['Parameters'])}\n| | |\n|---|---|\n",
+            *(f"| {what} | {said} |\n" for what, said in facts.items()),
+            f"\n```pycon\n{doc['Examples']}\n```\n",
+        ]
+    )
+
+
+def page(family: str, functions: list[Any]) -> str:
+    """Give the reference page of a family."""
+    head = f"# {family.capitalize()}\n\n<!-- Written by `make generate`: do not edit. -->\n\n"
+    names = ", ".join(f"[`{f.name}`](#{f.name})" for f in functions)
+    return "\n".join([f"{head}{names}\n", *map(entry, functions)])
+
+
+def readme(families: dict[str, list[Any]]) -> str:
+    """Give README.md with the names of all functions."""
+    lines = ["| family | functions |\n|---|---|\n"]
+    for family, functions in families.items():
+        # Names for one axis are there for those who look for them; they are no functions more.
+        names = " ".join(f.name for f in functions if not re.search("_axis[01]$", f.name))
+        lines.append(f"| {FAMILIES.get(family, family)} | `{names}` |\n")
+    before, rest = README.read_text().split(MARKS[0])
+    return before + MARKS[0] + "".join(lines) + MARKS[1] + rest.split(MARKS[1])[1]
+
+
+def files() -> dict[Path, str]:
+    """Give all files with their contents."""
     functions = [ra.get_function(name) for name in ra.list_functions()]
-    families = groupby(functions, lambda function: function.family)
-    return "\n".join([HEAD, *(section(family, list(own)) for family, own in families), TAIL])
-
-
-def main() -> int:
-    """Write the page, or check it."""
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text())
-        return 0
-    if PAGE.read_text() != text():
-        print(f"{PAGE.name} is stale: run `make docs`", file=sys.stderr)
-        return 1
-    return 0
+    families = {name: list(own) for name, own in groupby(functions, lambda f: f.family)}
+    pages = {REFERENCE / f"{slug(name)}.md": page(name, own) for name, own in families.items()}
+    return {TABLE: table(families), README: readme(families), **pages}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(files()))

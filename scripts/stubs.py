@@ -1,19 +1,21 @@
-"""Writes python/raptors_arrow/_native.pyi: the functions from the registry, the rest from here.
+"""Writes the type stubs of the package: the functions from the registry, the rest from here.
 
+_native.pyi has the functions, _namespaces.pyi the methods that polars' expressions and series have.
 ``--check`` writes nothing and fails if the file is not what it would write.
 """
 
 import inspect
 import sys
 from array import array
-from pathlib import Path
+
+from written import ROOT, write_or_check
 
 import raptors_arrow as ra
 
-STUB = Path(__file__).resolve().parent.parent / "python" / "raptors_arrow" / "_native.pyi"
+PACKAGE = ROOT / "python" / "raptors_arrow"
 
 HEAD = """\
-# Written by scripts/stubs.py from the registry of functions (`make stubs`): do not edit.
+# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -38,13 +40,21 @@ class _ArrowStream(Protocol):
 class _ArrowScalar(Protocol):
     def as_py(self) -> Any: ...
 
-_MatrixLike: TypeAlias = _ArrowArray | _ArrowStream | Buffer
+# NumPy's arrays have a buffer in type stubs from Python 3.12 on only.
+@type_check_only
+class _NumPyArray(Protocol):
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+_Keeps: TypeAlias = _ArrowArray | _ArrowStream | _NumPyArray
+_MatrixLike: TypeAlias = _Keeps | Buffer
 _NumberLike: TypeAlias = float | SupportsFloat | SupportsIndex | _ArrowScalar
 _OperandLike: TypeAlias = _MatrixLike | _NumberLike
 # A name, or a type of pyarrow, NumPy or polars, or Python's float or int.
 _TypeLike: TypeAlias = Literal[{types}] | Any
-# What comes back is what went in: pyarrow, polars and NumPy objects keep their type.
-_X = TypeVar("_X", bound=_MatrixLike)
+# What comes back is what went in: pyarrow, polars, pandas and NumPy objects keep their type. Of a
+# plain buffer a Matrix is made.
+_X = TypeVar("_X", bound=_Keeps)
 
 __version__: str
 
@@ -118,13 +128,21 @@ class Function:
     @property
     def argument_kinds(
         self,
-    ) -> tuple[Literal["matrix", "operand", "row", "number", "vectors", "queries"], ...]: ...
+    ) -> tuple[
+        Literal["matrix", "rows", "operand", "row", "number", "vectors", "queries"], ...
+    ]: ...
     @property
     def gives(self) -> Literal["reduced", "rows", "numbers", "matrix", "named"]: ...
     @property
     def options(self) -> dict[str, Any]: ...
     @property
     def option_kinds(self) -> dict[str, str | tuple[str, ...]]: ...
+    @property
+    def axis(self) -> int | None: ...
+    @property
+    def driver(self) -> str: ...
+    def is_row_by_row(self, **options: Any) -> bool: ...
+    def result_type(self, *args: Any, **options: Any) -> tuple[str, str, int | None]: ...
     def __call__(self, *args: Any, **options: Any) -> Any: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
@@ -150,6 +168,53 @@ class Explanation:
     def bytes_read(self) -> int: ...
     @property
     def bytes_written(self) -> int: ...
+    @property
+    def passes(self) -> list[Pass]: ...
+
+@final
+class Pass:
+    @property
+    def what(self) -> str: ...
+    @property
+    def backend(self) -> Literal["native", "vdsp"]: ...
+    @property
+    def simd(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def task_bytes(self) -> int: ...
+    @property
+    def store(self) -> Literal["cached", "streaming"]: ...
+    @property
+    def bytes_read(self) -> int: ...
+    @property
+    def bytes_written(self) -> int: ...
+
+@final
+class Accumulator:
+    def __new__(cls, function: str, /, **options: Any) -> Accumulator: ...
+    @property
+    def rows(self) -> int: ...
+    def update(self, x: _MatrixLike) -> None: ...
+    def merge(self, other: Accumulator) -> None: ...
+    def finish(self) -> Any: ...
+
+@final
+@type_check_only
+class _Members: ...
+
+@final
+class _Groups:
+    def __new__(cls) -> _Groups: ...
+    def __len__(self) -> int: ...
+    def assign(self, keys: list[Any]) -> _Members: ...
+    def keys(self) -> list[tuple[CapsuleType, CapsuleType]]: ...
+
+@final
+class _GroupStatistic:
+    def __new__(cls, function: str, /, **options: Any) -> _GroupStatistic: ...
+    def update(self, x: _MatrixLike, members: _Members) -> None: ...
+    def finish(self, groups: int) -> Matrix: ...
 
 @final
 class PoolStats:
@@ -196,6 +261,7 @@ TYPES = ["float16", "float32", "float64"]
 TYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 ARGUMENTS = {
     "matrix": "_MatrixLike",
+    "rows": "_MatrixLike",
     "operand": "_OperandLike",
     "row": "_MatrixLike",
     "number": "_NumberLike",
@@ -216,16 +282,19 @@ def literal(words: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
 
 
-def parameters(name: str, x: str) -> str:
-    """Give the parameters of a function, the first of the type ``x``."""
+def parameters(name: str, x: str, arguments: dict[str, str] = ARGUMENTS) -> str:
+    """Give the parameters of a function, the first of the type ``x``; a method's has no ``x``."""
     function = ra.get_function(name)
     kinds = dict(zip(function.arguments, function.argument_kinds, strict=True))
-    types = {argument: ARGUMENTS[kind] for argument, kind in kinds.items()} | {"x": x}
+    types = {argument: arguments[kind] for argument, kind in kinds.items()} | {"x": x}
     for option, kind in function.option_kinds.items():
         types[option] = OPTIONS[kind] if isinstance(kind, str) else f"Literal[{literal(kind)}]"
     types["width"] = "int | None"
     parts: list[str] = []
     for parameter in inspect.signature(getattr(ra, name)).parameters.values():
+        if x == "self" and parameter.name in ("x", "width"):
+            parts += ["self"] if parameter.name == "x" else []
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         part = f"{parameter.name}: {types[parameter.name]}"
@@ -254,7 +323,10 @@ def stub(name: str) -> str:
     function = ra.get_function(name)
     match function.gives:
         case "rows" if "matrix" not in function.argument_kinds[1:]:
-            return f"def {name}({parameters(name, '_X')}) -> _X: ...\n"
+            return (
+                f"@overload\ndef {name}({parameters(name, '_X')}) -> _X: ...\n"
+                f"@overload\ndef {name}({parameters(name, 'Buffer')}) -> Matrix: ...\n"
+            )
         case "named":
             result = tuple_name(name)
             return f"def {name}({parameters(name, '_MatrixLike')}) -> {result}: ...\n"
@@ -286,16 +358,75 @@ def text() -> str:
     return head + "\n" + "".join(map(named_tuple, tuples)) + "".join(map(stub, functions))
 
 
-def main() -> int:
-    """Write the stub, or check it."""
-    if "--check" not in sys.argv[1:]:
-        STUB.write_text(text())
-        return 0
-    if STUB.read_text() != text():
-        print(f"{STUB.name} is stale: run `make stubs`", file=sys.stderr)
-        return 1
-    return 0
+NAMESPACES = """\
+# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
+#
+# The types of raptors_arrow.polars; there is no such module to import.
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+import polars as pl
+
+from raptors_arrow._native import {tuples}, _MatrixLike, _NumberLike, _TypeLike
+
+_Vectors: TypeAlias = pl.Expr | _MatrixLike | Sequence[float]
+_Operand: TypeAlias = _Vectors | _NumberLike
+
+class Expr(pl.Expr):
+    @property
+    def raptors(self) -> ExprNamespace: ...
+
+class ExprNamespace:
+    _expr: pl.Expr
+    def __init__(self, expr: pl.Expr) -> None: ...
+{of_expressions}
+class SeriesNamespace:
+    _series: pl.Series
+    def __init__(self, series: pl.Series) -> None: ...
+{of_series}"""
+
+METHOD_ARGUMENTS = {
+    "matrix": "_Vectors",
+    "operand": "_Operand",
+    "row": "_Vectors",
+    "number": "_NumberLike",
+    "vectors": "_Vectors",
+    "queries": "_Vectors",
+    "rows": "_Vectors",
+}
+
+
+def method(name: str, result: str) -> str:
+    """Give the stub of a method of a namespace."""
+    return f"    def {name}({parameters(name, 'self', METHOD_ARGUMENTS)}) -> {result}: ...\n"
+
+
+def of_series(name: str) -> str:
+    """Give the stub of a method of series."""
+    function = ra.get_function(name)
+    if function.gives == "named":
+        return method(name, tuple_name(name))
+    if function.gives != "reduced" or "axis" not in function.options:
+        return method(name, "pl.Series")
+    axis = "Literal[0, 1] | None = None"
+    whole = method(name, numbers(name)).replace(axis, "None = None")
+    parts = method(name, "pl.Series").replace(axis, "Literal[0, 1]")
+    return f"    @overload\n{whole}    @overload\n{parts}"
+
+
+def namespaces() -> str:
+    """Give the stub of the namespaces."""
+    gives = {name: ra.get_function(name).gives for name in ra.list_functions()}
+    tuples = [tuple_name(name) for name, one in gives.items() if one == "named"]
+    columns = [name for name, one in gives.items() if one in ("reduced", "rows", "numbers")]
+    return NAMESPACES.format(
+        tuples=", ".join(tuples),
+        of_expressions="".join(method(name, "pl.Expr") for name in columns),
+        of_series="".join(map(of_series, gives)),
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    stubs = {PACKAGE / "_native.pyi": text(), PACKAGE / "_namespaces.pyi": namespaces()}
+    sys.exit(write_or_check(stubs))

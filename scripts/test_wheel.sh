@@ -1,18 +1,22 @@
 #!/bin/sh
-# Builds the wheel and runs the Python tests against it, in a clean environment for each of CPython
-# 3.11, 3.12 and 3.13 that can be found; those that cannot are named.
+# Runs the Python tests against a wheel, in a clean environment for each of CPython 3.11 to 3.14 that
+# can be found; those that cannot are named.
 #
-#   scripts/test_wheel.sh [pytest arguments]
+#   scripts/test_wheel.sh WHEEL [pytest arguments]
 set -eu
 
+WHEEL=$(realpath "$1")
+shift
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 PROJECT=$(pwd)
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-"$VENV/bin/maturin" build --release --quiet --out "$WORK/dist"
-WHEEL=$(echo "$WORK"/dist/*.whl)
+# Windows keeps the programs of an environment elsewhere.
+bin_of() {
+    if [ -d "$1/Scripts" ]; then echo "$1/Scripts"; else echo "$1/bin"; fi
+}
 
 # A Python of a version: on the PATH, or the newest of it that pyenv has.
 find_python() {
@@ -29,7 +33,7 @@ find_python() {
 }
 
 missing=""
-for version in 3.11 3.12 3.13; do
+for version in 3.11 3.12 3.13 3.14; do
     python=$(found=""; find_python "$version")
     if [ -z "$python" ]; then
         missing="$missing $version"
@@ -38,10 +42,12 @@ for version in 3.11 3.12 3.13; do
     echo "== CPython $("$python" -c 'import platform; print(platform.python_version())')"
     env=$WORK/$version
     "$python" -m venv "$env"
-    # Only what the tests import: not maturin, and not the source tree.
-    "$env/bin/python" -m pip install --quiet --disable-pip-version-check \
-        "$WHEEL" $("$VENV/bin/python" scripts/extra.py dev | tr ' ' '\n' | grep -v '^maturin')
-    (cd "$WORK" && "$env/bin/python" -m pytest -q -c "$PROJECT/pyproject.toml" \
+    bin=$(bin_of "$env")
+    # Only what the tests import: no tools, and not the source tree.
+    "$bin/python" -m pip install --quiet --disable-pip-version-check "$WHEEL" \
+        $("$(bin_of "$VENV")/python" scripts/extra.py dev | tr ' ' '\n' |
+            grep -Ev '^(maturin|mypy|pyright|ruff)')
+    (cd "$WORK" && "$bin/python" -m pytest -q -c "$PROJECT/pyproject.toml" \
         -p no:cacheprovider "$PROJECT/tests/python" "$@")
 done
 

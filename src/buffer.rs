@@ -4,8 +4,18 @@
 //! `RECYCLE_FROM` bytes on go back to a pool when the last array over them is dropped, and come
 //! out again for a later call. The pool holds a bounded number of bytes, only buffers that nothing
 //! refers to, and never waits for a lock: where it is busy, memory comes from and goes to the
-//! system. Every buffer is zeroed or was written before, so a slice of it is always initialised;
-//! callers write all of it, and the padding is cleared before it leaves.
+//! system.
+//!
+//! An output never shares memory with anything: a block is owned by one output, then by the arrays
+//! over it, then by the pool, and only one of them at a time. It changes hands in the drop of the
+//! last array, where the count of its `Arc` orders every read of every thread before, and under the
+//! pool's lock. So kernels may write it while others read their inputs, outputs of earlier calls
+//! among them.
+//!
+//! Its memory is mapped and was zeroed or written at some time, so any element is some value of a
+//! number type; but which one is not defined, nor is it the same twice before it is written (see
+//! `offer`). Callers write all of it and read nothing that they did not write; the padding is
+//! cleared before it leaves. `tests/buffers.rs` fills the pool with poison and compares.
 
 #![allow(unsafe_code)]
 
@@ -182,11 +192,16 @@ fn map(capacity: usize) -> Option<NonNull<u8>> {
 }
 
 /// Lets the system take back the pages of a block that waits in the pool.
+///
+/// From then on, and also once the block is in use again, a page that was not written since may
+/// turn from what it held to zeros at any moment, between two reads too. A write of any byte of a
+/// page ends that for the whole page: what a kernel wrote stays.
 fn offer(block: &Block) {
     #[cfg(target_os = "linux")]
     if block.capacity >= OFFER_FROM {
-        // SAFETY: the block is mapped (OFFER_FROM is above MAP_FROM), and nothing reads what it
-        // holds before it is written again. A refusal is harmless: the pages stay.
+        // SAFETY: the block is mapped (OFFER_FROM is above MAP_FROM), its last array is gone, and the
+        // next output over it is written before it is read (the module's text). A refusal is
+        // harmless: the pages stay.
         unsafe { libc::madvise(block.ptr.as_ptr().cast(), block.capacity, libc::MADV_FREE) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -209,7 +224,8 @@ fn unmap(_: NonNull<u8>, _: usize) -> bool {
     false
 }
 
-/// A block that goes back to the pool when its last array is dropped.
+/// A block that goes back to the pool when its last array is dropped. It lies in the `Arc` that all
+/// arrays over it share, so that this drop runs once, after all that they read.
 struct Recycled(Option<Block>);
 
 impl Drop for Recycled {
@@ -238,6 +254,59 @@ impl Drop for Recycled {
     }
 }
 
+/// Asks for memory; if there is none, gives back what waits in the pool and asks once more.
+fn or_released<M>(mut ask: impl FnMut() -> Option<M>) -> Option<M> {
+    ask().or_else(|| if release_unused() > 0 { ask() } else { None })
+}
+
+/// Makes room for `more` elements in a vector whose size comes from an input, or says how many
+/// bytes the system refused.
+pub(crate) fn try_reserve<T>(vec: &mut Vec<T>, more: usize) -> std::result::Result<(), usize> {
+    or_released(|| vec.try_reserve(more).ok())
+        .ok_or_else(|| vec.len().saturating_add(more).saturating_mul(std::mem::size_of::<T>()))
+}
+
+/// An empty vector with room for `capacity` elements.
+///
+/// # Errors
+///
+/// [`Error::OutOfMemory`] if the system has no memory for them.
+pub(crate) fn vec_with_capacity<T>(capacity: usize) -> Result<Vec<T>> {
+    let mut vec = Vec::new();
+    match try_reserve(&mut vec, capacity) {
+        Ok(()) => Ok(vec),
+        Err(bytes) => Err(Error::OutOfMemory { bytes }),
+    }
+}
+
+/// A vector of `len` times `value`.
+///
+/// # Errors
+///
+/// As [`vec_with_capacity`].
+pub(crate) fn vec_of<T: Clone>(value: T, len: usize) -> Result<Vec<T>> {
+    let mut vec = vec_with_capacity(len)?;
+    vec.resize(len, value);
+    Ok(vec)
+}
+
+/// The items of an iterator whose number comes from an input.
+///
+/// # Errors
+///
+/// As [`vec_with_capacity`].
+pub(crate) fn collected<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>> {
+    let mut vec = vec_with_capacity(items.size_hint().0)?;
+    for item in items {
+        if vec.len() == vec.capacity() {
+            let more = vec.len().max(16);
+            try_reserve(&mut vec, more).map_err(|bytes| Error::OutOfMemory { bytes })?;
+        }
+        vec.push(item);
+    }
+    Ok(vec)
+}
+
 /// A slice to write a result to, which becomes an Arrow buffer without a copy.
 pub(crate) struct Output<T> {
     block: Recycled,
@@ -252,20 +321,22 @@ unsafe impl<T: Send> Send for Output<T> {}
 unsafe impl<T: Sync> Sync for Output<T> {}
 
 impl<T: ArrowNativeType> Output<T> {
-    /// Room for `len` elements. The contents are any initialised values: write all of them.
+    /// Workspace for `len` elements. The contents are any initialised values: write all of them.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`] if the system has none.
-    pub(crate) fn new(function: &'static str, len: usize) -> Result<Self> {
+    pub(crate) fn new(len: usize) -> Result<Self> {
         let bytes = len
             .checked_mul(std::mem::size_of::<T>())
             .and_then(|bytes| bytes.checked_next_multiple_of(ALIGN))
-            .ok_or(Error::OutOfMemory { function, bytes: usize::MAX })?
+            .ok_or(Error::OutOfMemory { bytes: usize::MAX })?
             .max(ALIGN);
         let block = match take(bytes) {
             Some(block) => block,
-            None => Block::new(rounded(bytes)).ok_or(Error::OutOfMemory { function, bytes })?,
+            None => {
+                or_released(|| Block::new(rounded(bytes))).ok_or(Error::OutOfMemory { bytes })?
+            }
         };
         if block.capacity >= RECYCLE_FROM {
             USED.fetch_add(block.capacity, Ordering::Relaxed);
@@ -304,8 +375,8 @@ impl<T> std::ops::Deref for Output<T> {
 impl<T> std::ops::DerefMut for Output<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: the block holds `len` elements, aligned to 64, owned by this output alone.
-        // Its bytes are zeroed or were written before, and `new` takes only native number types,
-        // for which any bytes are a value.
+        // Its bytes were zeroed or written at some time, and `new` takes only native number types,
+        // for which any bytes are a value. Whoever reads an element wrote it first.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr().cast(), self.len) }
     }
 }
@@ -341,4 +412,28 @@ fn take(bytes: usize) -> Option<Block> {
     let counter = if found.is_some() { &HITS } else { &MISSES };
     counter.fetch_add(1, Ordering::Relaxed);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_with_the_pool_in_hand_leaves_it_in_use() {
+        let thread = std::thread::spawn(|| {
+            let _free = FREE.lock();
+            std::panic::resume_unwind(Box::new("injected in the pool"));
+        });
+        assert!(thread.join().is_err() && FREE.is_poisoned());
+        for _ in 0..100 {
+            // Another test may have the pool for a moment; then nothing is held, and nothing lost.
+            let mut out = Output::<u64>::new(RECYCLE_FROM).unwrap();
+            out.fill(7);
+            assert!(out.into_buffer().typed_data::<u64>().iter().all(|word| *word == 7));
+            if pool_stats().unwrap().held_buffers > 0 {
+                return;
+            }
+        }
+        panic!("no buffer went back to the pool");
+    }
 }

@@ -1,17 +1,26 @@
 //! The one error of the crate. Variants carry values, so that a caller can act on them and a
-//! message can say which function, what was expected and what came.
+//! message can say what was expected and what came. The function that was called is added once,
+//! where a call begins.
 
 use arrow_schema::DataType;
+
+use crate::type_name::TypeName;
 
 /// What can go wrong in a call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The data is of a type that is no matrix, or that the function does not compute on.
-    #[error("{function}: expected {expected}, got {got}")]
-    Type {
-        /// The function that was called.
+    /// One of the others, and the function that was called.
+    #[error("{function}: {error}")]
+    In {
+        /// The function's name.
         function: &'static str,
+        /// What went wrong.
+        error: Box<Self>,
+    },
+    /// The data is of a type that is no matrix, or that the function does not compute on.
+    #[error("expected {expected}, got {}", TypeName(.got))]
+    Type {
         /// What it takes.
         expected: &'static str,
         /// What it was given.
@@ -19,12 +28,10 @@ pub enum Error {
     },
     /// A list column whose rows differ in length.
     #[error(
-        "{function}: expected every row to have {expected} elements, but row {row} has {got}; \
+        "expected every row to have {expected} elements, but row {row} has {got}; \
          pad or drop that row first"
     )]
     Ragged {
-        /// The function that was called.
-        function: &'static str,
         /// Length of the first row.
         expected: usize,
         /// The first row that differs.
@@ -32,14 +39,23 @@ pub enum Error {
         /// Its length.
         got: usize,
     },
-    /// Two operands whose widths do not fit.
+    /// Plain numbers where rows are vectors: one row of them, or one column.
     #[error(
-        "{function}: expected {what} of width {expected}, got width {got}; \
-         a 1-D operand lines up with the columns (pass axis=0 for one value per row)"
+        "expected {argument} to be a matrix, whose rows are vectors, got a 1-D array of \
+         {len}; if it is one row, pass {argument}[None, :] (NumPy) or width={len}{}",
+        if *.has_axis { "; if it is one column, pass axis=0" } else { "" }
     )]
+    OneVector {
+        /// The argument's name.
+        argument: &'static str,
+        /// Elements in the array.
+        len: usize,
+        /// Whether the function can go by columns instead.
+        has_axis: bool,
+    },
+    /// Two operands whose widths do not fit.
+    #[error("expected {what} of width {expected}, got width {got}")]
     Width {
-        /// The function that was called.
-        function: &'static str,
         /// Which operand.
         what: &'static str,
         /// The width that fits.
@@ -47,11 +63,23 @@ pub enum Error {
         /// The width that came.
         got: usize,
     },
+    /// A 1-D operand as long as there are rows, where one value per column was expected, of a
+    /// function that takes one value per row if it is told so.
+    #[error(
+        "expected {what} of width {expected}, got width {got}, one value for each row of \
+         x; a 1-D operand lines up with the columns: pass axis=0 for one value per row"
+    )]
+    OnePerRow {
+        /// Which operand.
+        what: &'static str,
+        /// The width that fits.
+        expected: usize,
+        /// The values that came.
+        got: usize,
+    },
     /// Two operands whose row counts do not fit.
-    #[error("{function}: expected {what} of {expected} rows, got {got}")]
+    #[error("expected {what} of {expected} rows, got {got}")]
     Rows {
-        /// The function that was called.
-        function: &'static str,
         /// Which operand.
         what: &'static str,
         /// The row count that fits.
@@ -60,20 +88,19 @@ pub enum Error {
         got: usize,
     },
     /// A flat array whose length is no multiple of the width asked for.
-    #[error("{function}: {len} elements cannot be seen as rows of {width}")]
+    #[error("{len} elements cannot be seen as rows of {width}")]
     Reshape {
-        /// The function that was called.
-        function: &'static str,
         /// Elements in the array.
         len: usize,
         /// Width asked for.
         width: usize,
     },
-    /// Operands, chunks or columns of different element types.
-    #[error("{function}: expected {what} of {expected}, got {got}; cast one of them first")]
+    /// Operands or chunks of different element types.
+    #[error(
+        "expected {what} of {}, got {}; cast x or {what} first",
+        TypeName(.expected), TypeName(.got)
+    )]
     Mixed {
-        /// The function that was called.
-        function: &'static str,
         /// Which operand.
         what: &'static str,
         /// The type that fits.
@@ -81,11 +108,31 @@ pub enum Error {
         /// The type that came.
         got: DataType,
     },
+    /// An operand with an element that the column's type cannot hold.
+    #[error(
+        "{what} has an element in row {row} that {} cannot hold; cast x to a wider type first",
+        TypeName(.element)
+    )]
+    Unfit {
+        /// Which operand.
+        what: &'static str,
+        /// The first row that has one.
+        row: usize,
+        /// The column's type.
+        element: DataType,
+    },
+    /// Columns of a table that differ in type.
+    #[error(
+        "expected columns of one type, got {}; cast them to one type first",
+        by_type(.columns)
+    )]
+    MixedColumns {
+        /// The columns: their names and types.
+        columns: Vec<(String, DataType)>,
+    },
     /// A shape whose size in bytes does not fit the address space, or the Arrow type.
-    #[error("{function}: {rows} rows of {width} elements are more than {limit}")]
+    #[error("{rows} rows of {width} elements are more than {limit}")]
     TooLarge {
-        /// The function that was called.
-        function: &'static str,
         /// Rows asked for.
         rows: usize,
         /// Elements per row.
@@ -94,21 +141,17 @@ pub enum Error {
         limit: &'static str,
     },
     /// A tensor column that this crate does not read.
-    #[error("{function}: arrow.fixed_shape_tensor: {reason}")]
+    #[error("arrow.fixed_shape_tensor: {reason}")]
     Tensor {
-        /// The function that was called.
-        function: &'static str,
         /// What is wrong with it.
         reason: String,
     },
     /// An integer result that its type cannot hold.
     #[error(
-        "{function}: integer overflow in {what} {index}: the result does not fit {into}; cast to a \
-         wider type first"
+        "integer overflow in {what} {index}: the result does not fit {}; cast to a wider type first",
+        TypeName(.into)
     )]
     Overflow {
-        /// The function that was called.
-        function: &'static str,
         /// What the index counts: rows or columns.
         what: &'static str,
         /// The first that overflowed.
@@ -116,19 +159,31 @@ pub enum Error {
         /// The type that cannot hold it.
         into: DataType,
     },
+    /// An element that a cast to another type would change.
+    #[error(
+        "row {row} has an element that {} cannot hold (NaN, no whole number or out of range); pass \
+         safe=False to cast all the same (NaN becomes 0, fractions are cut off, integers wrap), or \
+         cast to another type",
+        TypeName(.into)
+    )]
+    Cast {
+        /// The first row that has one.
+        row: usize,
+        /// The type that cannot hold it.
+        into: DataType,
+    },
     /// An integer divided by zero.
-    #[error("{function}: row {row} divides an integer by zero")]
+    #[error("row {row} divides an integer by zero")]
     DivisionByZero {
-        /// The function that was called.
-        function: &'static str,
         /// The first row that does.
         row: usize,
     },
     /// A number that the element type cannot hold.
-    #[error("{function}: {what} is {number}, which {element} cannot hold; cast x first")]
+    #[error(
+        "{what} is {number}, which {} cannot hold; cast x first",
+        TypeName(.element)
+    )]
     Number {
-        /// The function that was called.
-        function: &'static str,
         /// Which operand.
         what: &'static str,
         /// The number.
@@ -137,10 +192,8 @@ pub enum Error {
         element: DataType,
     },
     /// A null where one number is needed.
-    #[error("{function}: {what} is null; expected a number")]
+    #[error("{what} is null; expected a number")]
     NullScalar {
-        /// The function that was called.
-        function: &'static str,
         /// Which operand.
         what: &'static str,
     },
@@ -153,20 +206,16 @@ pub enum Error {
         near: Option<&'static str>,
     },
     /// A wrong number of arguments.
-    #[error("{function}: expected {expected} argument{}, got {got}", if *.expected == 1 { "" } else { "s" })]
+    #[error("expected {expected} argument{}, got {got}", if *.expected == 1 { "" } else { "s" })]
     Arguments {
-        /// The function that was called.
-        function: &'static str,
         /// How many it takes.
         expected: usize,
         /// How many came.
         got: usize,
     },
     /// An argument of a kind that the function does not take in this place.
-    #[error("{function}: expected {expected} for {argument}, got {got}")]
+    #[error("expected {expected} for {argument}, got {got}")]
     Argument {
-        /// The function that was called.
-        function: &'static str,
         /// The argument's name.
         argument: &'static str,
         /// What it takes.
@@ -175,20 +224,16 @@ pub enum Error {
         got: String,
     },
     /// An option that the function does not have.
-    #[error("{function}: no option {option:?}; it has {}", list(.known))]
+    #[error("no option {option:?}; it has {}", list(.known))]
     NoSuchOption {
-        /// The function that was called.
-        function: &'static str,
         /// The option's name.
         option: String,
         /// The options that the function has.
         known: Vec<&'static str>,
     },
     /// An option's value that cannot be used.
-    #[error("{function}: option {option}: expected {expected}, got {got}")]
+    #[error("option {option}: expected {expected}, got {got}")]
     OptionValue {
-        /// The function that was called.
-        function: &'static str,
         /// The option's name.
         option: &'static str,
         /// What it takes.
@@ -207,69 +252,71 @@ pub enum Error {
         reason: String,
     },
     /// The system gave no memory for an output.
-    #[error("{function}: no memory for an output of {bytes} bytes")]
+    #[error("no memory for an output of {bytes} bytes")]
     OutOfMemory {
-        /// The function that was called.
-        function: &'static str,
         /// The size asked for.
         bytes: usize,
     },
     /// The caller's interrupt check asked to stop.
-    #[error("{function}: interrupted")]
-    Interrupted {
-        /// The function that was called.
-        function: &'static str,
-    },
+    #[error("interrupted")]
+    Interrupted,
+    /// A signal handler forked the process during a call, and returned into it in the child, where
+    /// the call's threads are not.
+    #[error(
+        "a signal handler forked the process during the call; its threads are in the \
+         parent only, so the call cannot end here: call again in the child, or let it exit"
+    )]
+    Forked,
     /// Arrow refused a result or an input.
-    #[error("{function}: {message}")]
+    #[error("{message}")]
     Arrow {
-        /// The function that was called.
-        function: &'static str,
         /// What Arrow said.
         message: String,
     },
 }
 
 impl Error {
-    /// The same error, said of `function`: what a caller hears of the views that were made and
-    /// the arrays that were built on its behalf.
+    /// The same error, said of `function`: the name that a caller knows the call by.
     #[must_use]
-    pub fn in_function(mut self, name: &'static str) -> Self {
-        match &mut self {
-            Self::Type { function, .. }
-            | Self::Ragged { function, .. }
-            | Self::Width { function, .. }
-            | Self::Rows { function, .. }
-            | Self::Reshape { function, .. }
-            | Self::Mixed { function, .. }
-            | Self::TooLarge { function, .. }
-            | Self::Tensor { function, .. }
-            | Self::Overflow { function, .. }
-            | Self::DivisionByZero { function, .. }
-            | Self::Number { function, .. }
-            | Self::NullScalar { function, .. }
-            | Self::Arguments { function, .. }
-            | Self::Argument { function, .. }
-            | Self::NoSuchOption { function, .. }
-            | Self::OptionValue { function, .. }
-            | Self::OutOfMemory { function, .. }
-            | Self::Interrupted { function }
-            | Self::Arrow { function, .. } => *function = name,
-            Self::NoSuchFunction { .. } | Self::Setting { .. } => {}
-        }
-        self
+    pub fn in_function(self, function: &'static str) -> Self {
+        let error = match self {
+            Self::In { error, .. } => error,
+            named @ (Self::NoSuchFunction { .. } | Self::Setting { .. }) => return named,
+            other => Box::new(other),
+        };
+        Self::In { function, error }
     }
-}
 
-impl Error {
+    /// What went wrong, whichever function it was in.
+    pub fn kind(&self) -> &Self {
+        match self {
+            Self::In { error, .. } => error,
+            other => other,
+        }
+    }
+
+    /// The function that was called, if the error is known to come from one.
+    pub fn function(&self) -> Option<&'static str> {
+        match self {
+            Self::In { function, .. } => Some(function),
+            _ => None,
+        }
+    }
+
     /// The same error, said of the argument `name`.
     #[must_use]
     pub(crate) fn about(mut self, name: &'static str) -> Self {
+        let kind = match &mut self {
+            Self::In { error, .. } => &mut **error,
+            other => other,
+        };
         if let Self::Width { what, .. }
+        | Self::OnePerRow { what, .. }
         | Self::Rows { what, .. }
         | Self::Mixed { what, .. }
-        | Self::NullScalar { what, .. }
-        | Self::Number { what, .. } = &mut self
+        | Self::Unfit { what, .. }
+        | Self::NullScalar { what }
+        | Self::Number { what, .. } = kind
         {
             *what = name;
         }
@@ -282,6 +329,27 @@ fn suggestion(near: &Option<&'static str>) -> String {
         Some(near) => format!("; did you mean {near:?}?"),
         None => "; list_functions() names them all".to_owned(),
     }
+}
+
+/// `float64 (a, c) and int64 (b)`.
+fn by_type(columns: &[(String, DataType)]) -> String {
+    const MOST_NAMES: usize = 5;
+    let mut types: Vec<(&DataType, Vec<&str>)> = Vec::new();
+    for (name, data_type) in columns {
+        match types.iter_mut().find(|(known, _)| *known == data_type) {
+            Some((_, names)) => names.push(name),
+            None => types.push((data_type, vec![name])),
+        }
+    }
+    let of_type = |(data_type, names): &(&DataType, Vec<&str>)| {
+        let more = match names.len().saturating_sub(MOST_NAMES) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let names = names[..names.len().min(MOST_NAMES)].join(", ");
+        format!("{} ({names}{more})", TypeName(data_type))
+    };
+    types.iter().map(of_type).collect::<Vec<_>>().join(" and ")
 }
 
 fn list(names: &[&'static str]) -> String {

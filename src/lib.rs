@@ -28,6 +28,7 @@ mod kernel;
 mod matrix;
 #[cfg(feature = "python")]
 mod python;
+mod type_name;
 
 pub use error::{Error, Result};
-pub use matrix::Matrix;
+pub use matrix::{Matrix, Strides};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow_array::types::{Float32Type, Int32Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array,
-    Int32Array, ListArray, RecordBatch, StringArray,
+    Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field};
 use raptors_arrow::compute::{
-    Operand, OptionValue, Options, Value, add, call_function, divide, scale,
+    Operand, OptionValue, Options, Value, add, call_function, cast, divide, scale,
 };
 use raptors_arrow::dispatch::{Settings, set_num_threads};
 use raptors_arrow::{Error, Matrix};
@@ -31,7 +31,7 @@ fn a_ragged_list_names_its_first_ragged_row() {
     let rows = [Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0)])];
     let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(rows));
     let error = said(Matrix::try_from(&list));
-    assert_eq!(error, Error::Ragged { function: "as_matrix", expected: 2, row: 2, got: 1 });
+    assert_eq!(error, Error::Ragged { expected: 2, row: 2, got: 1 });
     assert!(error.to_string().contains("row 2 has 1"), "{error}");
 }
 
@@ -56,8 +56,8 @@ fn a_number_that_the_type_cannot_hold_is_named() {
     let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let x = Matrix::try_from(&ints).unwrap();
     let error = said(add(&x, 0.5));
-    assert!(matches!(&error, Error::Number { element: DataType::Int32, .. }), "{error}");
-    assert!(error.to_string().contains("0.5") && error.to_string().contains("Int32"), "{error}");
+    assert!(matches!(error.kind(), Error::Number { element: DataType::Int32, .. }), "{error}");
+    assert!(error.to_string().contains("0.5") && error.to_string().contains("int32"), "{error}");
     let error = said(add(&x, 1i64 << 40));
     assert!(error.to_string().contains("1099511627776"), "{error}");
     // What it can hold is taken, as a float too.
@@ -69,14 +69,15 @@ fn overflow_names_function_row_and_type() {
     let bytes: ArrayRef = Arc::new(Int8Array::from(vec![1, 2, 3, 4, 127, 5]));
     let x = Matrix::reshape(&bytes, 2).unwrap();
     let error = said(add(&x, 1i64));
-    let overflow = Error::Overflow { function: "add", what: "row", index: 2, into: DataType::Int8 };
+    let overflow =
+        Error::Overflow { what: "row", index: 2, into: DataType::Int8 }.in_function("add");
     assert_eq!(error, overflow);
     let said_so = error.to_string();
-    for part in ["add", "row 2", "Int8", "cast"] {
+    for part in ["add", "row 2", "int8", "cast"] {
         assert!(said_so.contains(part), "{said_so}");
     }
     let error = said(divide(&x, 0i64));
-    assert_eq!(error, Error::DivisionByZero { function: "divide", row: 0 });
+    assert_eq!(error, Error::DivisionByZero { row: 0 }.in_function("divide"));
 }
 
 #[test]
@@ -84,36 +85,49 @@ fn widths_rows_and_types_of_a_second_operand_must_fit() {
     let x = square();
     let three = Matrix::reshape(&floats(6), 3).unwrap();
     let error = said(add(&x, &three));
-    assert_eq!(error, Error::Width { function: "add", what: "y", expected: 2, got: 3 });
+    assert_eq!(error, Error::Width { what: "y", expected: 2, got: 3 }.in_function("add"));
     let error = said(add(&x, Operand::row(&floats(3)).unwrap()));
-    assert_eq!(error, Error::Width { function: "add", what: "y", expected: 2, got: 3 });
+    assert_eq!(error, Error::Width { what: "y", expected: 2, got: 3 }.in_function("add"));
     let error = said(add(&x, Operand::column(&floats(3)).unwrap()));
-    assert_eq!(error, Error::Rows { function: "add", what: "y", expected: 2, got: 3 });
+    assert_eq!(error, Error::Rows { what: "y", expected: 2, got: 3 }.in_function("add"));
     let tall = Matrix::reshape(&floats(6), 2).unwrap();
     let error = said(add(&x, &tall));
-    assert_eq!(error, Error::Rows { function: "add", what: "y", expected: 2, got: 3 });
-    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 4]));
-    let error = said(add(&x, &Matrix::reshape(&doubles, 2).unwrap()));
-    let mixed = Error::Mixed {
-        function: "add",
-        what: "y",
-        expected: DataType::Float32,
-        got: DataType::Float64,
-    };
-    assert_eq!(error, mixed);
+    assert_eq!(error, Error::Rows { what: "y", expected: 2, got: 3 }.in_function("add"));
+}
+
+#[test]
+fn the_type_of_the_column_wins() {
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![0.1; 4]));
+    let y = Matrix::reshape(&doubles, 2).unwrap();
+    // 0.1 is rounded to float32 once, as a number is.
+    let values = |x: Matrix| x.to_arrays().unwrap()[0].clone();
+    let (by_matrix, by_number) = (add(&square(), &y).unwrap(), add(&square(), 0.1).unwrap());
+    assert_eq!(&values(by_matrix), &values(by_number));
+
+    let bytes: ArrayRef = Arc::new(Int8Array::from(vec![1, 2, 3, 4]));
+    let x = Matrix::reshape(&bytes, 2).unwrap();
+    let mixed = Error::Mixed { what: "y", expected: DataType::Int8, got: DataType::Float64 };
+    assert_eq!(said(add(&x, &y)), mixed.in_function("add"));
+    let wide: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 100]));
+    let wide = Matrix::reshape(&wide, 2).unwrap();
+    assert!(add(&x, &wide).is_ok());
+    let wider: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 300]));
+    let wider = Matrix::reshape(&wider, 2).unwrap();
+    let unfit = Error::Unfit { what: "y", row: 1, element: DataType::Int8 };
+    assert_eq!(said(add(&x, &wider)), unfit.in_function("add"));
 }
 
 #[test]
 fn a_null_scalar_is_refused() {
     let null: ArrayRef = Arc::new(Float32Array::from(vec![None]));
     let error = said(scale(&square(), Operand::scalar(null)));
-    assert_eq!(error, Error::NullScalar { function: "scale", what: "y" });
+    assert_eq!(error, Error::NullScalar { what: "y" }.in_function("scale"));
 }
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
     let error = said(Matrix::reshape(&floats(7), 2));
-    assert_eq!(error, Error::Reshape { function: "as_matrix", len: 7, width: 2 });
+    assert_eq!(error, Error::Reshape { len: 7, width: 2 });
     assert!(Matrix::reshape(&floats(7), 0).is_err());
     // Lists of no elements, so many that the product of their sizes overflows.
     let mut array: ArrayRef = floats(0);
@@ -131,19 +145,54 @@ fn shapes_that_do_not_fit_are_refused() {
 fn columns_of_different_types_are_refused() {
     let doubles: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 4]));
     let batch = RecordBatch::try_from_iter([("a", floats(4)), ("b", doubles)]).unwrap();
-    match said(Matrix::try_from(&batch)) {
-        Error::Mixed { expected: DataType::Float32, got: DataType::Float64, .. } => {}
-        other => panic!("{other}"),
+    let error = said(Matrix::try_from(&batch));
+    assert!(matches!(error.kind(), Error::MixedColumns { .. }));
+    assert!(error.to_string().contains("float32 (a) and float64 (b)"), "{error}");
+}
+
+#[test]
+fn columns_of_different_types_are_grouped_by_type() {
+    let column = |i: usize| -> (String, ArrayRef) {
+        if i.is_multiple_of(2) { (format!("c{i}"), floats(1)) } else { (format!("c{i}"), ints()) }
+    };
+    let batch = RecordBatch::try_from_iter((0..20).map(column)).unwrap();
+    let message = said(Matrix::try_from(&batch)).to_string();
+    assert!(message.contains("float32 (c0, c2, c4, c6, c8 and 5 more)"), "{message}");
+    assert!(message.contains("int32 (c1, c3, c5, c7, c9 and 5 more)"), "{message}");
+}
+
+fn ints() -> ArrayRef {
+    Arc::new(Int32Array::from(vec![1]))
+}
+
+#[test]
+fn the_axis_is_named_only_where_it_would_help() {
+    let x = || Value::Matrix(Matrix::reshape(&floats(6), 2).unwrap());
+    let said = |name: &str, y: ArrayRef| {
+        said(call_function(name, &[x(), Value::Vector(y)], &Options::new())).to_string()
+    };
+    assert!(said("add", floats(3)).contains("pass axis=0"));
+    for message in
+        [said("add", floats(4)), said("broadcast_add", floats(3)), said("dot", floats(3))]
+    {
+        assert!(message.contains("of width 2") && !message.contains("axis"), "{message}");
     }
+}
+
+#[test]
+fn a_cast_that_is_refused_names_the_option() {
+    let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 1.5, f64::NAN]));
+    let message = said(cast(&Matrix::try_from(&x).unwrap(), &DataType::Int8, true)).to_string();
+    assert!(message.contains("row 1") && message.contains("safe=False"), "{message}");
 }
 
 #[test]
 fn chunks_must_have_one_width_and_type() {
     let wide = Matrix::reshape(&floats(6), 3).unwrap();
-    assert!(matches!(said(Matrix::from_chunks(vec![square(), wide])), Error::Width { .. }));
+    assert!(matches!(said(Matrix::from_chunks(vec![square(), wide])).kind(), Error::Width { .. }));
     let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let ints = Matrix::reshape(&ints, 2).unwrap();
-    assert!(matches!(said(Matrix::from_chunks(vec![square(), ints])), Error::Mixed { .. }));
+    assert!(matches!(said(Matrix::from_chunks(vec![square(), ints])).kind(), Error::Mixed { .. }));
     assert!(Matrix::from_chunks(Vec::new()).is_err());
 }
 
@@ -174,7 +223,7 @@ fn tensors_are_checked_and_permutations_refused_by_name() {
         "no json",
         r#"{"shape":[18446744073709551615,3]}"#,
     ] {
-        assert!(matches!(said(tensor(bad)), Error::Tensor { .. }), "{bad}");
+        assert!(matches!(said(tensor(bad)).kind(), Error::Tensor { .. }), "{bad}");
     }
     let error = said(tensor(r#"{"shape":[2,3],"permutation":[1,0]}"#));
     assert!(error.to_string().contains("permutation"), "{error}");
@@ -189,17 +238,20 @@ fn calls_by_name_check_name_arguments_and_options() {
     let error = said(call_function("qqqqqq", std::slice::from_ref(&x), &none));
     assert_eq!(error, Error::NoSuchFunction { name: "qqqqqq".into(), near: None });
     let error = said(call_function("add", std::slice::from_ref(&x), &none));
-    assert_eq!(error, Error::Arguments { function: "add", expected: 2, got: 1 });
+    assert_eq!(error, Error::Arguments { expected: 2, got: 1 }.in_function("add"));
     let one = std::slice::from_ref(&x);
     let error = said(call_function("sum", one, &Options::new().set("ddof", 1)));
-    assert!(matches!(error, Error::NoSuchOption { .. }));
+    assert!(matches!(error.kind(), Error::NoSuchOption { .. }));
     for options in [
         Options::new().set("axis", 2),
         Options::new().set("axis", true),
         Options::new().set("skip_nulls", 1),
         Options::new().set("min_count", -1),
     ] {
-        assert!(matches!(said(call_function("sum", one, &options)), Error::OptionValue { .. }));
+        assert!(matches!(
+            said(call_function("sum", one, &options)).kind(),
+            Error::OptionValue { .. }
+        ));
     }
     for (name, option, value) in [
         ("var", "ddof", OptionValue::Count(-1)),
@@ -212,19 +264,19 @@ fn calls_by_name_check_name_arguments_and_options() {
     ] {
         let options = Options::new().set(option, value.clone());
         let error = said(call_function(name, one, &options));
-        let is_named = matches!(&error, Error::OptionValue { option: o, .. } if *o == option);
+        let is_named = matches!(error.kind(), Error::OptionValue { option: o, .. } if *o == option);
         assert!(is_named, "{name} {option}={value}: {error}");
     }
     let error = said(call_function("cast", one, &none));
-    assert!(matches!(&error, Error::OptionValue { option: "type", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::OptionValue { option: "type", .. }), "{error}");
     let error = said(call_function("sum", &[Value::Number(1.0)], &none));
-    assert!(matches!(error, Error::Argument { argument: "x", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::Argument { argument: "x", .. }), "{error}");
     let error = said(call_function("scale", &[x.clone(), x.clone()], &none));
-    assert!(matches!(error, Error::Argument { argument: "factor", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::Argument { argument: "factor", .. }), "{error}");
     let error = said(call_function("broadcast_add", &[x.clone(), Value::Number(1.0)], &none));
-    assert!(matches!(error, Error::Argument { argument: "row", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::Argument { argument: "row", .. }), "{error}");
     let error = said(call_function("add", &[x.clone(), x], &Options::new().set("axis", 0)));
-    assert!(matches!(error, Error::Argument { argument: "y", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::Argument { argument: "y", .. }), "{error}");
 }
 
 #[test]
@@ -255,5 +307,17 @@ fn settings_that_cannot_be_honoured_are_errors() {
     assert_eq!(read("RAPTORS_NUM_THREADS", "").unwrap().threads, None);
     assert_eq!(read("RAPTORS_POOL_BYTES", "64m").unwrap().pool_bytes, Some(64 << 20));
     assert!(read("RAPTORS_SIMD", "portable").unwrap().simd.is_some());
-    assert!(matches!(said(set_num_threads(0)), Error::Setting { .. }));
+    assert!(matches!(said(set_num_threads(0)).kind(), Error::Setting { .. }));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_setting_that_is_not_utf_8_is_an_error_that_names_it() {
+    use std::os::unix::ffi::OsStringExt;
+    for name in ["RAPTORS_NUM_THREADS", "RAPTORS_SIMD", "RAPTORS_BACKEND", "RAPTORS_POOL_BYTES"] {
+        let junk = || std::ffi::OsString::from_vec(vec![b'2', 0xff]);
+        let error = said(Settings::from_variables(|asked| (asked == name).then(junk)));
+        assert!(error.to_string().starts_with(name), "{error}");
+        assert!(error.to_string().contains("UTF-8"), "{error}");
+    }
 }

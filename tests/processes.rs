@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{ArrayRef, Float64Array};
 use raptors_arrow::compute::{Per, scale, sum};
@@ -44,7 +45,7 @@ fn a_forked_child_computes_with_a_pool_of_its_own() {
         if done == child {
             break;
         }
-        assert!(started.elapsed().as_secs() < 60, "the child hangs");
+        assert!(started.elapsed().as_secs() < 600, "the child hangs");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(status, 0, "the child's answer differs");
@@ -87,24 +88,30 @@ fn calls_from_many_threads_at_once_agree() {
     });
 }
 
+/// How often calls asked whether to stop.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
 #[test]
-fn an_interrupt_ends_a_long_call_soon() {
+fn an_interrupt_ends_a_long_call_at_the_first_question() {
     let x = matrix(1 << 26);
     for threads in [1, 2] {
-        set_interrupt_check(Some(|| true));
+        ASKED.store(0, Ordering::Relaxed);
+        set_interrupt_check(Some(|| {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            true
+        }));
         let settings =
             Settings { threads: Some(threads), exact_threads: true, ..Settings::default() };
-        let started = std::time::Instant::now();
         let result = with_settings(settings, || {
-            // Rounds, so that the call is long on any machine.
+            // Rounds, so that one of them is long enough to ask on most machines.
             (0..100).try_for_each(|_| sum(&x, Per::Column).map(drop))
         });
         set_interrupt_check(None);
-        match result {
-            Err(Error::Interrupted { function: "sum" }) => {}
-            // A machine so fast that each round ends before the first check.
-            Ok(()) => assert!(started.elapsed().as_millis() < 100 * 60),
-            Err(other) => panic!("{other}"),
+        match ASKED.load(Ordering::Relaxed) {
+            // A machine so fast that each round ends before the first question.
+            0 => assert_eq!(result, Ok(())),
+            1 => assert_eq!(result, Err(Error::Interrupted.in_function("sum"))),
+            more => panic!("asked {more} times, though the first answer was to stop"),
         }
     }
     assert!(sum(&x, Per::Column).is_ok());

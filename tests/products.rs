@@ -16,7 +16,7 @@ use raptors_arrow::compute::{
     self, Metric, Options, TopK, Value, Vectors, call_function, cast, correlation, covariance,
     gram, matmul, pairwise, top_k,
 };
-use raptors_arrow::dispatch::{Settings, with_settings};
+use raptors_arrow::dispatch::{Level, Settings, with_settings};
 use raptors_arrow::{Error, Matrix};
 
 /// Rows of optional numbers; a row may be null as a whole.
@@ -472,8 +472,8 @@ fn covariances_of_tall_and_wide_matrices_are_stable() {
     }
 }
 
-/// The nearest rows by sorting what the function row by row gives.
-fn nearest(x: &Matrix, query: &Matrix, k: usize, metric: Metric) -> (Vec<usize>, Vec<u64>) {
+/// The scores that the function row by row gives.
+fn scores(x: &Matrix, query: &Matrix, metric: Metric) -> Vec<Option<f64>> {
     let vectors = Vectors::One(query);
     let scores = match metric {
         Metric::Dot => compute::dot(x, &vectors),
@@ -481,10 +481,19 @@ fn nearest(x: &Matrix, query: &Matrix, k: usize, metric: Metric) -> (Vec<usize>,
         Metric::L2 => compute::l2_distance(x, &vectors),
         Metric::L1 => compute::l1_distance(x, &vectors),
     };
-    let scores = numbers(&scores.unwrap());
+    numbers(&scores.unwrap())
+}
+
+/// The nearest rows by sorting what the function row by row gives: for float16 in float64, which
+/// holds all its numbers.
+fn nearest(x: &Matrix, query: &Matrix, k: usize, metric: Metric) -> (Vec<usize>, Vec<u64>) {
+    let is_half = *x.element_type() == DataType::Float16;
+    let to = if is_half { &DataType::Float64 } else { x.element_type() };
+    let wide = [x, query].map(|x| cast(x, to, true).unwrap());
+    let (ranks, scores) = (scores(&wide[0], &wide[1], metric), scores(x, query, metric));
     let mut order: Vec<usize> = (0..scores.len()).filter(|i| scores[*i].is_some()).collect();
     order.sort_by(|a, b| {
-        let (x, y) = (scores[*a].unwrap(), scores[*b].unwrap());
+        let (x, y) = (ranks[*a].unwrap(), ranks[*b].unwrap());
         let by_score = if metric.is_similarity() { y.partial_cmp(&x) } else { x.partial_cmp(&y) };
         let by_nan = x.is_nan().cmp(&y.is_nan());
         by_nan.then(by_score.unwrap_or(std::cmp::Ordering::Equal)).then(a.cmp(b))
@@ -528,7 +537,9 @@ fn check_top_k<K: Kind>(x: &Matrix, queries: &Table, ks: &[usize], name: &str) {
             let name = format!("{name} {metric} {k}");
             let one = one_row::<K>(&queries[0], width);
             let TopK { indices, scores } = top_k(x, &one, k, metric).unwrap();
-            assert_found((&indices, &scores), expect(&queries[0]), k.min(x.rows()), &name);
+            let expected = expect(&queries[0]);
+            let found = expected.0.len();
+            assert_found((&indices, &scores), expected, found, &name);
             let many = matrix::<K>(queries, width, Form::Lists);
             let TopK { indices, scores } = top_k(x, &many, k, metric).unwrap();
             let (indices, scores) = (indices.as_fixed_size_list(), scores.as_fixed_size_list());
@@ -558,6 +569,122 @@ fn top_k_is_the_start_of_all_rows_sorted() {
         }
     }
     for_each_kind!(check);
+}
+
+/// Point 17: scores of float16 that are the same once they are rounded tie only if they were the
+/// same before.
+#[test]
+fn float16_is_ranked_by_float64_scores() {
+    // Products of 1, 1 + 2^-12, 1 + 2^-11 and 1 again, none of which a float16 tells from 1.
+    let small = [0.0, 0.25, 0.5, 0.0].map(|x| x / 1024.0);
+    let table: Table = small.iter().map(|x| Some(vec![Some(1.0), Some(*x)])).collect();
+    let query: Table = vec![Some(vec![Some(1.0), Some(1.0)]); 5];
+    for level in Level::available() {
+        let settings = Settings { simd: Some(level), ..Settings::default() };
+        with_settings(settings, || {
+            let x = matrix::<F16>(&table, 2, Form::Lists);
+            let one = one_row::<F16>(&query[0], 2);
+            let TopK { indices, scores } = top_k(&x, &one, 4, Metric::Dot).unwrap();
+            assert_eq!(indices.as_primitive::<Int64Type>().values(), &[2, 1, 0, 3]);
+            assert_eq!(numbers(&scores), [Some(1.0); 4]);
+            // Of many vectors at once, products tell what to skip.
+            let many = matrix::<F16>(&query, 2, Form::Lists);
+            let found = top_k(&x, &many, 2, Metric::Dot).unwrap().indices;
+            for q in 0..query.len() {
+                let found = found.as_fixed_size_list().value(q);
+                assert_eq!(found.as_primitive::<Int64Type>().values(), &[2, 1]);
+            }
+        });
+    }
+    // Rows of one direction and many lengths, on several threads.
+    let row = |r: usize| (0..8).map(|c| Some(((r * 7 + c * 3) % 61) as f64 / 64.0 + 1.0)).collect();
+    let table: Table = (0..3000).map(|r| Some(row(r))).collect();
+    let queries: Table = (0..6).map(|q| table[q * 401].clone()).collect();
+    for threads in 1..=3 {
+        with_threads(threads, || {
+            let x = matrix::<F16>(&table, 8, Form::Chunked);
+            check_top_k::<F16>(&x, &queries, &[1, 10, 100], "ties of float16");
+        });
+    }
+}
+
+/// Point 19: a zero vector has no cosine with anything, NaN and infinities included, by any of the
+/// functions; and NaN with anything else is NaN.
+#[test]
+fn a_zero_vector_against_nan_is_null_everywhere() {
+    let row = |x: f64, y: f64| Some(vec![Some(x), Some(y)]);
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let table: Table =
+        vec![row(0.0, -0.0), row(nan, 1.0), row(inf, 0.0), row(1.0, 2.0), row(nan, 0.0)];
+    let expected = |a: usize, b: usize| (a != 0 && b != 0).then_some(a == 3 && b == 3);
+    fn check<K: Kind>(table: &Table, expected: impl Fn(usize, usize) -> Option<bool>) {
+        for level in Level::available() {
+            let settings = Settings { simd: Some(level), ..Settings::default() };
+            with_settings(settings, || {
+                let x = matrix::<K>(table, 2, Form::Lists);
+                let pairs = read(&pairwise(&x, None, Metric::Cosine).unwrap());
+                for b in 0..table.len() {
+                    let one = one_row::<K>(&table[b], 2);
+                    let same: Table = vec![table[b].clone(); table.len()];
+                    let each = matrix::<K>(&same, 2, Form::Lists);
+                    let rows = compute::cosine_similarity(&x, &Vectors::Rows(&each)).unwrap();
+                    let rows = [scores(&x, &one, Metric::Cosine), numbers(&rows)];
+                    let found = top_k(&x, &one, table.len(), Metric::Cosine).unwrap().indices;
+                    let found: Vec<i64> =
+                        found.as_primitive::<Int64Type>().iter().flatten().collect();
+                    for a in 0..table.len() {
+                        let got = [rows[0][a], rows[1][a], pairs[a][b]];
+                        for got in got {
+                            assert_eq!(got.map(|x| !x.is_nan()), expected(a, b), "{a} {b}");
+                        }
+                        assert_eq!(found.contains(&(a as i64)), got[0].is_some(), "{a} {b}");
+                    }
+                }
+            });
+        }
+    }
+    check::<F16>(&table, expected);
+    check::<F32>(&table, expected);
+    check::<F64>(&table, expected);
+}
+
+/// Point 19: a vector has the cosine 1 with itself and -1 with its opposite, exactly, by any of the
+/// functions.
+#[test]
+fn a_vector_has_the_cosine_one_with_itself_everywhere() {
+    fn check<K: Kind>(largest: f64) {
+        for width in [1, 3, 7, 64, 300] {
+            let value = |r: usize, c: usize| {
+                let x = (F64::value(r * 31 + c * 7) + 0.37 * (r + 1) as f64).sin();
+                let scale = [1.0, largest, 1.0 / largest][r % 3];
+                Some(x * scale)
+            };
+            let rows: Vec<Vec<Option<f64>>> =
+                (0..40).map(|r| (0..width).map(|c| value(r, c)).collect()).collect();
+            let opposite = rows.iter().map(|row| row.iter().map(|x| x.map(|x| -x)).collect());
+            let table: Table = rows.iter().cloned().map(Some).collect();
+            let against: Table = opposite.map(Some).collect();
+            for level in Level::available() {
+                let settings = Settings { simd: Some(level), ..Settings::default() };
+                with_settings(settings, || {
+                    let x = matrix::<K>(&table, width, Form::Lists);
+                    let y = matrix::<K>(&against, width, Form::Lists);
+                    for (y, one) in [(&x, 1.0), (&y, -1.0)] {
+                        let own = compute::cosine_similarity(&x, &Vectors::Rows(y)).unwrap();
+                        assert_eq!(numbers(&own), vec![Some(one); table.len()], "{width}");
+                        let all = read(&pairwise(&x, Some(y), Metric::Cosine).unwrap());
+                        assert!((0..table.len()).all(|r| all[r][r] == Some(one)), "{width}");
+                    }
+                    let nearest = top_k(&x, &x, 1, Metric::Cosine).unwrap().scores;
+                    let nearest = numbers(nearest.as_fixed_size_list().values());
+                    assert_eq!(nearest, vec![Some(1.0); table.len()], "{width}");
+                });
+            }
+        }
+    }
+    check::<F32>(1e35);
+    check::<F64>(1e300);
+    check::<F64>(1.0);
 }
 
 /// Where a product in float32 cannot tell rows apart: large norms, tiny differences, equal rows.
@@ -635,22 +762,21 @@ fn what_does_not_fit_is_refused() {
         |rows, width| matrix::<F64>(&table::<F64>(rows, width, Nulls::None, 0), width, Form::Lists);
     let (x, y) = (single(3, 2), single(4, 3));
     let error = matmul(&x, &y).unwrap_err();
-    assert_eq!(error, Error::Rows { function: "matmul", what: "y", expected: 2, got: 4 });
+    assert_eq!(error, Error::Rows { what: "y", expected: 2, got: 4 }.in_function("matmul"));
     let error = pairwise(&x, Some(&y), Metric::Dot).unwrap_err();
-    assert_eq!(error, Error::Width { function: "pairwise", what: "y", expected: 2, got: 3 });
+    assert_eq!(error, Error::Width { what: "y", expected: 2, got: 3 }.in_function("pairwise"));
     let error = top_k(&x, &y, 1, Metric::Dot).unwrap_err();
-    assert_eq!(error, Error::Width { function: "top_k", what: "query", expected: 2, got: 3 });
-    let (expected, got) = (DataType::Float32, DataType::Float64);
-    for (function, what, error) in [
-        ("matmul", "y", matmul(&x, &double(2, 2)).unwrap_err()),
-        ("pairwise", "y", pairwise(&x, Some(&double(2, 2)), Metric::L1).unwrap_err()),
-        ("top_k", "query", top_k(&x, &double(1, 2), 1, Metric::L1).unwrap_err()),
-    ] {
-        let (expected, got) = (expected.clone(), got.clone());
-        assert_eq!(error, Error::Mixed { function, what, expected, got });
-    }
+    assert_eq!(error, Error::Width { what: "query", expected: 2, got: 3 }.in_function("top_k"));
+    // A float column takes other floats, in its own type.
+    let same = |a: Matrix, b: Matrix| assert_eq!(&a.to_arrays().unwrap(), &b.to_arrays().unwrap());
+    let rounded = |y: Matrix| cast(&y, &DataType::Float32, true).unwrap();
+    same(matmul(&x, &double(2, 2)).unwrap(), matmul(&x, &rounded(double(2, 2))).unwrap());
+    let by = |y: Matrix| pairwise(&x, Some(&y), Metric::L1).unwrap();
+    same(by(double(2, 2)), by(rounded(double(2, 2))));
+    let nearest = |y: Matrix| top_k(&x, &y, 1, Metric::L1).unwrap().scores;
+    assert_eq!(&nearest(double(1, 2)), &nearest(rounded(double(1, 2))));
     let error = top_k(&x, &single(1, 2), usize::MAX, Metric::Dot).unwrap_err();
-    assert!(matches!(error, Error::TooLarge { function: "top_k", .. }), "{error}");
+    assert!(matches!(error.kind(), Error::TooLarge { .. }), "{error}");
 }
 
 #[test]

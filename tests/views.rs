@@ -187,3 +187,60 @@ fn garbage_under_nulls_does_not_leave() {
         }
     }
 }
+
+#[test]
+fn strides_give_the_bits_of_the_rows_they_lead_to_at_every_level() {
+    use raptors_arrow::Strides;
+    use raptors_arrow::compute::{Options, Value, call_function};
+    use raptors_arrow::dispatch::{Level, Settings, with_settings};
+
+    let memory: Vec<f32> = (0..6000).map(|i| (i * i % 701) as f32 - 300.25).collect();
+    // Shape, strides in elements, and the place of the first element.
+    let cases: [([usize; 2], [isize; 2], usize); 5] = [
+        ([40, 70], [150, 2], 0),
+        ([70, 40], [2, 150], 0),
+        ([50, 33], [-120, 3], 5900),
+        ([900, 5], [0, 1], 17),
+        ([3, 1000], [1000, -1], 3000),
+    ];
+    for (shape, strides, first) in cases {
+        let element = |r: usize, c: usize| {
+            let at = first as isize + r as isize * strides[0] + c as isize * strides[1];
+            memory[at as usize]
+        };
+        let rows: Vec<f32> =
+            (0..shape[0]).flat_map(|r| (0..shape[1]).map(move |c| element(r, c))).collect();
+        let copy: ArrayRef = Arc::new(Float32Array::from(rows));
+        let copy = Matrix::reshape(&copy, shape[1]).unwrap().into_lists().unwrap();
+        let bytes = strides.map(|stride| 4 * stride);
+        let (low, high) = Strides::span(shape, bytes, 4).unwrap();
+        let all = arrow_buffer::Buffer::from_vec(memory.clone());
+        let start = (4 * first as isize + low) as usize;
+        let memory = all.slice_with_length(start, (high - low) as usize);
+        let values = Strides { memory, strides: bytes };
+        let x = Matrix::from_strides(&DataType::Float32, shape, values, None).unwrap();
+        let x = x.into_lists().unwrap();
+        for level in Level::available() {
+            let settings = Settings { simd: Some(level), ..Settings::default() };
+            for name in ["sum", "var", "max", "argmin", "normalize", "standardize", "transpose"] {
+                let axes: &[Option<i64>] =
+                    if name == "transpose" { &[None] } else { &[Some(0), Some(1)] };
+                for axis in axes {
+                    let options = Options::new();
+                    let options = match axis {
+                        Some(axis) => options.set("axis", *axis),
+                        None => options,
+                    };
+                    let [got, expected] = [&x, &copy].map(|x| {
+                        let run = || call_function(name, &[Value::Matrix(x.clone())], &options);
+                        match with_settings(settings.clone(), run).unwrap() {
+                            Value::Matrix(matrix) => matrix.to_arrays().unwrap(),
+                            other => vec![Arc::clone(other.as_array().unwrap())],
+                        }
+                    });
+                    assert_eq!(got, expected, "{name} {axis:?} {shape:?} {strides:?} {level}");
+                }
+            }
+        }
+    }
+}

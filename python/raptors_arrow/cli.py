@@ -1,7 +1,7 @@
 """The console script ``raptors-arrow``: one subcommand for each module that offers one.
 
-A subcommand's module has ``add_parser(subparsers)``, which sets ``run(args) -> int`` as the
-default, and is imported only when its command is asked for.
+A subcommand's module has a ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args)``, which
+gives the exit code. It is imported only when its command is asked for.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code: 0 if all went well, 1 if a check of the command failed, 2 for a mistake in
-        the arguments or a missing package, 130 after Ctrl-C.
+        the arguments or settings or a missing package, 130 after Ctrl-C.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     asked = next((word for word in given if not word.startswith("-")), None)
@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"pip install 'raptors-arrow[{_COMMANDS[asked].extra}]'",
             file=sys.stderr,
         )
+        return 2
+    except raptors_arrow.RaptorsError as error:
+        print(f"raptors-arrow {asked}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"raptors-arrow {asked}: interrupted", file=sys.stderr)
@@ -73,8 +76,10 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in _COMMANDS.items():
+        own = commands.add_parser(name, help=command.help)
         if name == asked:
-            import_module(command.module).add_parser(commands)
-        else:
-            commands.add_parser(name, help=command.help)
+            module = import_module(command.module)
+            own.description = module.DESCRIPTION
+            own.set_defaults(run=module.run)
+            module.add_arguments(own)
     return parser

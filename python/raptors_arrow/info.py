@@ -4,12 +4,12 @@ import argparse
 import json
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import raptors_arrow as ra
+from raptors_arrow.bench.machine import package_version
 
-__all__ = ["add_parser", "collect", "run"]
+__all__ = ["DESCRIPTION", "add_arguments", "collect", "run"]
 
 # What this package reads from, gives to, or is compared with.
 _LIBRARIES = [
@@ -27,37 +27,19 @@ _LIBRARIES = [
 ]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Register the command.
+DESCRIPTION = (
+    "Shows the version, the build, the machine with its profile, and the libraries found. A report "
+    "of a problem is best with it."
+)
 
-    Parameters
-    ----------
-    subparsers
-        What ``ArgumentParser.add_subparsers`` gave.
-    """
-    parser = subparsers.add_parser(
-        "info",
-        help="show the version, the build and the machine",
-        description="Shows the version, the build, the machine with its profile, and the "
-        "libraries found. A report of a problem is best with it.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    args
-        Its arguments.
-
-    Returns
-    -------
-    int
-        The exit code, 0.
-    """
+    """Run the command and give its exit code."""
     about = collect()
     print(json.dumps(about, indent=2) if args.json else _text(about))
     return 0
@@ -88,16 +70,9 @@ def collect() -> dict[str, Any]:
         "profile": dict(ra.profile_status()),
         "pool": {name: getattr(pool, name) for name in names},
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "libraries": {name: _version(name) for name in _LIBRARIES},
+        # From the metadata: to import them all would take seconds.
+        "libraries": {name: package_version(name) for name in _LIBRARIES},
     }
-
-
-def _version(name: str) -> str | None:
-    # From the metadata: to import them all would take seconds.
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _text(about: dict[str, Any]) -> str:

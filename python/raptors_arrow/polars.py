@@ -18,16 +18,23 @@ In an expression, one result per column (``axis=0``) is one value of the column'
 it can be grouped, broadcast and joined; a series gives that value, a series of one number per
 column. Functions whose results are no column, such as ``top_k`` and ``covariance``, are methods of
 series only.
+
+The second operand of arithmetic, if it is a plain column or series of numbers, is one value per
+row, whatever the engine and however the rows are split; what is one value in all is a number. One
+value per column is a NumPy or pyarrow array, a literal, a list, or a series with ``axis=1``.
+
+>>> frame.select(pl.col("emb").raptors.multiply(pl.Series([1.0, 10.0, 100.0])))["emb"].to_list()
+[[1.0, 2.0], [30.0, 60.0], [500.0, 500.0]]
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter, Signature, signature
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from raptors_arrow import _native
-from raptors_arrow.errors import RaptorsTypeError
+from raptors_arrow.errors import RaptorsOverflowError, RaptorsTypeError, RaptorsValueError
 
 try:
     import polars as pl
@@ -36,30 +43,77 @@ except ImportError as error:
         'raptors_arrow.polars needs polars: pip install "raptors-arrow[polars]"'
     ) from error
 
-__all__ = ["ExprNamespace", "SeriesNamespace"]
+__all__ = ["ExprNamespace", "SeriesNamespace", "col"]
 
 _Gives = Literal["rows", "columns", "number"]
 
 
-class ExprNamespace:
-    """The functions as methods of an expression."""
+if TYPE_CHECKING:
+    # With every function as a method; written from the registry.
+    from raptors_arrow._namespaces import Expr, ExprNamespace, SeriesNamespace
+else:
 
-    def __init__(self, expr: pl.Expr) -> None:
-        self._expr = expr
+    class ExprNamespace:
+        """The functions as methods of an expression.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from raptors_arrow.polars import ExprNamespace
+        >>> frame = pl.DataFrame({"emb": pl.Series([[3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))})
+        >>> frame.select(ExprNamespace(pl.col("emb")).norm(axis=1))["emb"].to_list()
+        [5.0]
+        """
+
+        def __init__(self, expr: pl.Expr) -> None:
+            self._expr = expr
+
+    class SeriesNamespace:
+        """The functions as methods of a series.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from raptors_arrow.polars import SeriesNamespace
+        >>> emb = pl.Series([[3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))
+        >>> SeriesNamespace(emb).norm(axis=1).to_list()
+        [5.0]
+        """
+
+        def __init__(self, series: pl.Series) -> None:
+            self._series = series
 
 
-class SeriesNamespace:
-    """The functions as methods of a series."""
+def col(name: Any, *more: Any) -> "Expr":
+    """Give ``pl.col(name, *more)``, typed so that editors know its ``raptors``.
 
-    def __init__(self, series: pl.Series) -> None:
-        self._series = series
+    polars' own stubs know no namespaces but polars' own.
+
+    Parameters
+    ----------
+    name, *more
+        As ``polars.col`` takes them.
+
+    Returns
+    -------
+    polars.Expr
+        The columns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from raptors_arrow.polars import col
+    >>> frame = pl.DataFrame({"emb": pl.Series([[3.0, 4.0]], dtype=pl.Array(pl.Float32, 2))})
+    >>> frame.select(col("emb").raptors.norm(axis=1))["emb"].to_list()
+    [5.0]
+    """
+    return cast("Expr", pl.col(name, *more))
 
 
 def _gives(function: _native.Function, args: tuple[Any, ...], options: Any) -> _Gives:
     """Say what an expression gives: a value per row, one for all columns, or one number."""
     if function.gives == "reduced":
-        fixed = 1 if function.name.endswith("_axis1") else 0
-        axis = options.get("axis", function.options.get("axis", fixed))
+        axis = options.get("axis", function.options.get("axis", function.axis))
         return "number" if axis is None else "columns" if axis == 0 else "rows"
     # A product of a column with itself is as wide as the column is long.
     if function.gives in ("rows", "numbers") and not (_is_product(function) and not args):
@@ -72,27 +126,125 @@ def _gives(function: _native.Function, args: tuple[Any, ...], options: Any) -> _
 
 def _is_product(function: _native.Function) -> bool:
     """Whether rows of the result are as wide as the second argument says."""
-    return function.argument_kinds[1:] == ("matrix",)
+    return function.driver == "product"
 
 
-def _is_by_row(
-    function: _native.Function, dtypes: Sequence[Any], args: tuple[Any, ...], options: Any
-) -> bool:
-    """Whether each row of the result needs but its own row: then polars may split the column."""
-    if len(function.arguments) == 1:
-        # A transform of whole columns has them in view; a reduction is by row if it is here.
-        return function.gives != "rows" or options.get("axis", function.options.get("axis", 1)) == 1
-    # A column of numbers is one vector for all rows, unless axis=0 says one value per row.
+class _Vector(NamedTuple):
+    """A literal of several numbers: one value per column."""
+
+    series: pl.Series
+
+
+def _unwrapped(arg: Any) -> Any:
+    """Give the number or the vector that a literal expression is, and anything else as it is."""
+    if not (isinstance(arg, pl.Expr) and arg.meta.is_literal()):
+        return arg
+    series = pl.select(arg).to_series()
+    if len(series) == 1 and series.null_count() == 0 and isinstance(series.dtype, pl.List):
+        series = series.explode()
+    if series.dtype.is_nested() or series.null_count() == len(series):
+        return arg
+    return series.item() if len(series) == 1 else _Vector(series)
+
+
+def _check_column(function: _native.Function, own: Any, other: Any, options: Any) -> None:
+    """Refuse a column of type ``other`` that can be no second argument beside ``own``."""
+    name, argument, kind = function.name, function.arguments[1], function.argument_kinds[1]
+    if other.is_nested():
+        return
+    if kind != "operand":
+        raise RaptorsTypeError(
+            f"{name}: expected a column of vectors for {argument}, or one vector as a list, a "
+            f"literal or an array, got a column of {other}, which is one value per row"
+        )
+    if options.get("axis") == 1:
+        raise RaptorsValueError(
+            f"{name}: option axis: expected None or 0 beside a column, which is one value per row, "
+            "got 1; pass one value per column as a list, a literal or an array"
+        )
+    _check_type(name, argument, own, other)
+
+
+def _check_type(name: str, argument: str, own: Any, other: Any) -> None:
+    """Refuse elements that those of ``own`` cannot take: a float column takes all numbers."""
+    element = _element(own)
+    if other in (element, pl.Null) or not element.is_numeric():
+        return
+    if not (other.is_integer() if element.is_integer() else other.is_numeric()):
+        raise RaptorsTypeError(
+            f"{name}: expected {argument} of {element}, got {other}; cast one of them first"
+        )
+
+
+def _retyped(function: _native.Function, own: Any, y: pl.Series) -> pl.Series:
+    """Give plain numbers with the type of the column's elements."""
+    name, argument, element = function.name, function.arguments[1], _element(own)
+    _check_type(name, argument, own, y.dtype)
+    if y.dtype == element or not element.is_numeric():
+        return y
+    try:
+        return y.cast(element)
+    except pl.exceptions.PolarsError as error:
+        raise RaptorsOverflowError(
+            f"{name}: {argument} has values that {element} cannot hold; cast x first"
+        ) from error
+
+
+def _is_one_number(y: pl.Series) -> bool:
+    """Whether the one row of a series is a list of one element."""
+    if isinstance(y.dtype, pl.Array):
+        return bool(prod(y.dtype.shape) == 1)
+    is_list = isinstance(y.dtype, pl.List) and not y.dtype.inner.is_nested()
+    return is_list and bool(y.list.len().item() == 1)
+
+
+def _lined_up(
+    function: _native.Function, x: pl.Series, args: tuple[Any, ...], options: Any
+) -> tuple[tuple[Any, ...], Any]:
+    """Give arguments and options in which plain numbers are one value per row, or one in all."""
+    y = args[0] if len(args) == 1 else None
+    if isinstance(y, _Vector):
+        return (_native.as_matrix(_retyped(function, x.dtype, y.series)),), options
+    if not isinstance(y, pl.Series) or function.argument_kinds[1] != "operand":
+        return args, options
+    if len(y) == 1 != len(x) and _is_one_number(y):
+        y = y.explode()
+    if y.dtype.is_nested():
+        return (y,), options
+    y = _retyped(function, x.dtype, y)
     axis = options.get("axis")
-    in_rows = axis == 0 or all(dtype.is_nested() for dtype in dtypes)
-    values = (arg for arg in args if not isinstance(arg, pl.Expr))
-    return in_rows and all(_is_product(function) or _is_for_all(v, axis) for v in values)
+    if axis not in (None, 0):
+        return (y,), options
+    if len(y) == 1 != len(x):
+        if y.null_count() == 0:
+            return (y.item(),), options
+        y = y.new_from_index(0, len(x))
+    if len(y) != len(x):
+        raise RaptorsValueError(
+            f"{function.name}: expected {function.arguments[1]} of {len(x)} rows, got {len(y)}; a "
+            "series is one value per row: pass axis=1 for one value per column"
+        )
+    return (y,), {**options, "axis": 0}
 
 
-def _is_for_all(value: Any, axis: int | None) -> bool:
+def _is_by_row(function: _native.Function, args: tuple[Any, ...], options: Any) -> bool:
+    """Whether each row of the result needs but its own row: then polars may split the column."""
+    if len(function.arguments) == 1 or _is_product(function):
+        return function.is_row_by_row(**options)
+    kind, axis = function.argument_kinds[1], options.get("axis")
+    # The streaming engine repeats what is one in all for each row: two are no longer one row.
+    return all(
+        kind != "row" if isinstance(arg, pl.Expr) else _is_for_all(arg, kind, axis) for arg in args
+    )
+
+
+def _is_for_all(value: Any, kind: str, axis: int | None) -> bool:
     """Whether a value is the same for all rows: not if in doubt, which costs but time."""
     if isinstance(value, pl.Series):
-        return axis != 0 and not value.dtype.is_nested()
+        is_per_row = kind == "operand" and axis != 1 and len(value) != 1
+        return not (is_per_row or value.dtype.is_nested())
+    if isinstance(value, _Vector):
+        return axis != 0
     dimensions = getattr(value, "ndim", 0 if isinstance(value, int | float) else 2)
     return dimensions == 0 or (dimensions == 1 and axis != 0)
 
@@ -110,29 +262,67 @@ def _shaped(dtype: Any, element: Any) -> Any:
     return pl.List(element) if isinstance(dtype, pl.List) else element
 
 
+def _type(value: Any) -> Any:
+    """Describe a column's type, or a value for all rows, as the registry reads it."""
+    if isinstance(value, pl.Array):
+        return str(_element(value)).lower(), prod(value.shape)
+    if isinstance(value, pl.DataType | type(pl.Int8)):
+        width = None if value.is_nested() else "vector"
+        return str(_element(value)).lower(), width
+    matrix = _native.as_matrix(value.series if isinstance(value, _Vector) else value)
+    is_vector = isinstance(value, _Vector) or getattr(value, "ndim", 2) == 1
+    if isinstance(value, pl.Series) and value.dtype.is_nested():
+        is_vector = False
+    return (matrix.dtype, "vector") if is_vector else (matrix.dtype, matrix.rows, matrix.width)
+
+
 def _dtype(
     function: _native.Function, gives: _Gives, dtype: Any, args: tuple[Any, ...], options: Any
 ) -> Any:
-    """Ask the function what it gives for a few rows of a type: nulls, which nothing refuses."""
-    element = _element(dtype)
+    """Give the type of the results of a column of a type."""
+    _check_rows(function, dtype, options)
+    if not _element(dtype).is_numeric():
+        raise RaptorsTypeError(f"{function.name}: expected numbers, got a column of {dtype}")
     if isinstance(dtype, pl.List) and _is_product(function):
         raise RaptorsTypeError(
             f"{function.name}: expected a column of arrays, whose width a plan knows, got {dtype}; "
             "cast it to pl.Array first"
         )
-    shape = dtype.shape if isinstance(dtype, pl.Array) else (2,) if dtype.is_nested() else ()
-    nulls = pl.Series([None] * 3 * prod(shape), dtype=element)
-    row = nulls.head(prod(shape))
-    samples = {"number": 1, "operand": 1, "row": row, "vectors": row}
-    if gives != "rows":
-        options = {**options, "axis": 0} if "axis" in function.options else options
-    x = nulls.reshape((3, *shape)) if shape else nulls
-    if isinstance(dtype, pl.List):
-        x = x.arr.to_list()
-    kinds = function.argument_kinds[1:]
-    given = args if _is_product(function) else [samples[kind] for kind in kinds]
-    result = function(x, *given, **options)
-    return result.dtype if gives != "columns" else _shaped(dtype, result.dtype)
+    own = _type(dtype)
+    # What the second argument is matters for the width of a product only.
+    others = [_type(arg) for arg in args] if _is_product(function) else [own[0]] * len(args)
+    element, kind, width = function.result_type(own, *others, **options)
+    result = _POLARS[element]
+    if kind == "rows":
+        if width == 0:
+            raise RaptorsValueError(
+                f"{function.name}: the result has rows of width 0, which polars cannot hold; call "
+                "it with NumPy or pyarrow data"
+            )
+        return pl.Array(result, width) if width is not None else pl.List(result)
+    return _shaped(dtype, result) if kind in ("per_column", "like") else result
+
+
+_POLARS = {
+    name.lower(): getattr(pl, name)
+    for name in (
+        *("Float16", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64"),
+        *("UInt8", "UInt16", "UInt32", "UInt64"),
+    )
+    if hasattr(pl, name)
+}
+
+
+def _check_rows(function: _native.Function, dtype: Any, options: Any) -> None:
+    """Refuse a column of numbers where rows are vectors: it could be one row or one column."""
+    axis = options.get("axis", function.options.get("axis", 1))
+    if function.argument_kinds[0] != "rows" or axis != 1 or dtype.is_nested():
+        return
+    by_column = "; if it is one column, pass axis=0" if "axis" in function.options else ""
+    raise RaptorsValueError(
+        f"{function.name}: expected a column whose rows are vectors, got {dtype}; if it is one "
+        f"row, pass its implode(){by_column}"
+    )
 
 
 def _compute(
@@ -145,9 +335,15 @@ def _compute(
     return_dtype: Any = None,  # which polars passes, and the function knows anyway
 ) -> pl.Series:
     x, *columns = series
-    given = [columns.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args]
     function = _native.get_function(name)
-    result = function(x, *given, **options)
+    _check_rows(function, x.dtype, options)
+    for column in columns:
+        _check_column(function, x.dtype, column.dtype, options)
+        if len(x) == 1 != len(column):
+            x = x.new_from_index(0, len(column))
+    given = tuple(columns.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args)
+    given, lined_up = _lined_up(function, x, given, options)
+    result = function(x, *given, **lined_up)
     if gives == "number":
         dtype = _dtype(function, gives, x.dtype, args, options) if dtype is None else dtype
         return pl.Series(x.name, [result], dtype=dtype)
@@ -161,21 +357,31 @@ def _compute(
 def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any) -> pl.Expr:
     function = _native.get_function(name)
     gives = _gives(function, args, options)
+    args = tuple(_unwrapped(arg) for arg in args)
     run = partial(_compute, name=name, gives=gives, args=args, options=options)
     operands = [arg for arg in args if isinstance(arg, pl.Expr)]
     if operands and _is_product(function):
         raise RaptorsTypeError(
             f"{name}: expected a series or an array for {function.arguments[1]}, got an expression"
         )
+    if operands and function.argument_kinds[1] == "number":
+        raise RaptorsTypeError(
+            f"{name}: expected one number for {function.arguments[1]}, got an expression; multiply "
+            "takes one value per row"
+        )
+    by_row = gives == "rows" and _is_by_row(function, args, options)
 
     def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
         own, *others = (dtype for _, dtype in inputs)
+        _check_rows(function, own, options)
+        for other in others:
+            _check_column(function, own, other, options)
         dtype = _dtype(function, gives, own, args, options)
         return pl.map_batches(
             [expr for expr, _ in inputs],
             partial(run, dtype=dtype),
             return_dtype=dtype,
-            is_elementwise=gives == "rows" and _is_by_row(function, others, args, options),
+            is_elementwise=by_row,
             returns_scalar=gives != "rows",
         )
 
@@ -185,13 +391,15 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
     return pl.map_batches(
         [self._expr, *operands],
         run,
-        is_elementwise=gives == "rows" and not operands and _is_by_row(function, [], args, options),
+        is_elementwise=by_row and not operands,
         returns_scalar=gives != "rows",
     )
 
 
 def _on_series(self: SeriesNamespace, name: str, args: tuple[Any, ...], options: Any) -> Any:
-    return _native.get_function(name)(self._series, *args, **options)
+    function = _native.get_function(name)
+    args, options = _lined_up(function, self._series, args, options)
+    return function(self._series, *args, **options)
 
 
 def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +410,10 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     places = function.arguments[1:]
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        bound = own.bind(*args, **options).arguments
+        try:
+            bound = own.bind(*args, **options).arguments
+        except TypeError as error:
+            raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
         given = tuple(bound.pop(place) for place in places if bound.get(place) is not None)
         return run(self, name, given, bound)
 

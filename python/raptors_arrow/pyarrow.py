@@ -8,10 +8,12 @@ name that says both.
 from collections.abc import Sequence
 from inspect import signature
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from raptors_arrow import _native
+from raptors_arrow._types import described, element, retyped
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
+from raptors_arrow.expr import Expr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +71,7 @@ def register(
     out_type = _out_type(pa, function, types, options)
     named = {**options}
     if "type" in named:
-        named["type"] = _short(pa, _element(pa, out_type))
+        named["type"] = _short(pa, element(pa, out_type))
     registered = "_".join(
         ["raptors", name]
         + [f"{option}{value}" for option, value in sorted(named.items())]
@@ -84,6 +86,9 @@ def register(
     return registered
 
 
+@overload
+def expression(expr: Expr, schema: "pa.Schema", /) -> "pc.Expression": ...
+@overload
 def expression(
     name: str,
     field: "str | pc.Expression",
@@ -91,18 +96,25 @@ def expression(
     type: "pa.DataType",
     y: "pa.DataType | None" = None,
     **options: Any,
+) -> "pc.Expression": ...
+def expression(
+    name: Any, field: Any, *args: Any, type: Any = None, y: Any = None, **options: Any
 ) -> "pc.Expression":
-    """Give an expression that calls a function on a field, for datasets, filters and Acero.
+    """Give an expression of pyarrow's, for datasets, filters and Acero.
+
+    Either ``expression(ra.col("emb").normalize().dot(q), dataset.schema)``, with an expression that
+    has a value for each row, or a function by its name, on a field.
 
     Parameters
     ----------
     name
-        As for `register`.
+        An expression; then ``field`` is the schema, and there is no more. Else as for `register`.
     field
-        The name of the column, or an expression.
+        The name of the column, or an expression of pyarrow's.
     *args
-        The second argument, if there is one: an expression, or a value. Then the options that the
-        function takes by place, such as the type that ``cast`` changes to.
+        The second argument, if there is one: an expression, or a value; for ``scale`` and
+        ``broadcast_add``, which take one for all rows, a value. Then the options that the function
+        takes by place, such as the type that ``cast`` changes to.
     type
         The type of the column, such as ``dataset.schema.field("emb").type``.
     y, **options
@@ -122,12 +134,38 @@ def expression(
     >>> mean = ra.pyarrow.expression("mean", "emb", type=pairs)
     >>> ds.dataset(rows).to_table(columns={"m": mean}, filter=mean > 3)["m"].to_pylist()
     [6.0]
+    >>> twice = ra.pyarrow.expression((ra.col("emb") * 2).max(axis=1), rows.schema)
+    >>> ds.dataset(rows).to_table(columns={"largest": twice})["largest"].to_pylist()
+    [6.0, 16.0]
     """
     pa, pc = _import()
+    if isinstance(name, Expr):
+        if args or options or type is not None or not isinstance(field, pa.Schema):
+            raise RaptorsTypeError(
+                f"expression: expected a schema after {name!r}, and no more; its functions have "
+                "their options"
+            )
+        from raptors_arrow.engines.acero import as_expression
+
+        return as_expression(name, field)
+    if not isinstance(type, pa.DataType):
+        raise RaptorsTypeError(f"{name}: expected the type of the column, got {type!r}")
     function = _native.get_function(name)
+    if not isinstance(field, str | pc.Expression):
+        raise RaptorsTypeError(f"{name}: expected the name of a field, got {field!r}")
     others = len(function.arguments) - 1
-    places = list(signature(getattr(_native, name)).parameters)[1 + others :]
-    placed = dict(zip(places, args[others:], strict=False))
+    parameters = signature(getattr(_native, name)).parameters
+    places = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) >= len(places):
+        most = len(places) - 1
+        raise RaptorsTypeError(f"{name}: expected at most {most} values by place, got {len(args)}")
+    if len(args) < others:
+        raise RaptorsTypeError(f"{name}: expected {function.arguments[1]}, got nothing for it")
+    placed = dict(zip(places[1 + others :], args[others:], strict=False))
+    for twice in placed.keys() & options.keys():
+        raise RaptorsTypeError(f"{name}: {twice} was given twice")
+    for value in args[:others]:
+        _check_expression(pa, function, value)
     registered = register(name, type, y=y, **placed, **options)
     given = [pc.field(field) if isinstance(field, str) else field]
     for value in args[:others]:
@@ -135,9 +173,46 @@ def expression(
             given.append(value)
         else:
             second = y if y is not None else _second(pa, function, type)
-            scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, second)
-            given.append(pc.scalar(scalar))
+            given.append(pc.scalar(_scalar(pa, function, value, second)))
     return pc.Expression._call(registered, given)
+
+
+def _check_expression(pa: Any, function: Any, value: Any) -> None:
+    """Refuse a column where there is one value for all rows: the scan would fail on it."""
+    instead = {
+        "number": "multiply takes one value per row",
+        "row": "add takes a column of vectors",
+    }
+    hint = instead.get(function.argument_kinds[1])
+    if hint is not None and not _is_constant(pa, value):
+        raise RaptorsTypeError(
+            f"{function.name}: expected one value for {function.arguments[1]}, got the expression "
+            f"{value}; {hint}"
+        )
+
+
+def _is_constant(pa: Any, value: Any) -> bool:
+    """Whether a value or expression needs no field: then it can be bound where there is none."""
+    from pyarrow import compute, dataset
+
+    if not isinstance(value, compute.Expression):
+        return True
+    try:
+        dataset.dataset(pa.table({})).scanner(columns={"value": value})
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _scalar(pa: Any, function: Any, value: Any, type: Any) -> Any:
+    if isinstance(value, pa.Scalar):
+        return value
+    try:
+        return pa.scalar(value, type)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        name, argument = function.name, function.arguments[1]
+        message = f"{name}: expected {argument} to be a value of {type}, got {value!r}"
+        raise RaptorsTypeError(message) from error
 
 
 class _Row:
@@ -178,23 +253,16 @@ def _import() -> tuple[Any, Any]:
     return pyarrow, pyarrow.compute
 
 
-def _element(pa: Any, type: Any) -> Any:
-    """Give the type of the numbers in a column's type."""
-    if isinstance(type, pa.BaseExtensionType):
-        type = type.storage_type
-    while pa.types.is_nested(type) and type.num_fields > 0:
-        type = type.field(0).type
-    return type
-
-
 def _second(pa: Any, function: Any, type: Any) -> Any:
-    return _element(pa, type) if function.argument_kinds[1] == "number" else type
+    return element(pa, type) if function.argument_kinds[1] == "number" else type
 
 
 def _short(pa: Any, type: Any) -> str:
     """Name a type: element and list sizes where that says it all."""
     if pa.types.is_fixed_size_list(type) and pa.types.is_primitive(type.value_type):
-        return f"{_short(pa, type.value_type)}x{type.list_size}"
+        # pyarrow tells lists whose elements may be null from others, and so must the name.
+        suffix = "" if type.value_field.nullable else "_not_null"
+        return f"{_short(pa, type.value_type)}x{type.list_size}{suffix}"
     if pa.types.is_floating(type):
         return f"float{type.bit_width}"
     return "".join(c if c.isalnum() else "_" for c in str(type)).strip("_")
@@ -218,25 +286,23 @@ def _check(pa: Any, function: Any, type: Any, y: Any, options: dict[str, Any]) -
     is_product = function.argument_kinds[1:] == ("matrix",)
     if by_column or is_product or function.gives in ("matrix", "named"):
         raise _not_by_row(function, options)
+    if y is not None and len(function.arguments) == 1:
+        raise RaptorsTypeError(f"{function.name}: expected no second argument, got a y of {y}")
     is_vector = function.argument_kinds[1:] in (("row",), ("vectors",))
     if is_vector and y is not None and pa.types.is_primitive(y):
         raise RaptorsTypeError(f"{function.name}: expected a type of lists for y, got {y}")
+    number = y if y is None else element(pa, y)
+    if y is not None and not (pa.types.is_integer(number) or pa.types.is_floating(number)):
+        raise RaptorsTypeError(f"{function.name}: expected a type of numbers for y, got {y}")
 
 
 def _out_type(pa: Any, function: Any, types: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Ask the function itself what it gives for a few rows, and refuse what is not row by row."""
-    if isinstance(types[0], pa.BaseExtensionType):
-        width = len(pa.nulls(1, types[0].storage_type).flatten()) or 1
-    else:
-        width = getattr(types[0], "list_size", 1)
-    rows = width + 1  # other than the width, so that one result per column shows
-    sample = [pa.nulls(rows, types[0])]
-    for second in types[1:]:
-        is_number = not pa.types.is_nested(second) and not isinstance(second, pa.BaseExtensionType)
-        sample.append(pa.scalar(1, second) if is_number else pa.nulls(rows, second))
-    if function.argument_kinds[1:] == ("row",):
-        sample[1] = pa.nulls(1, types[1])
-    result = function(*sample, **options)
-    if not isinstance(result, pa.Array) or len(result) != rows:
+    """Read from the registry what the function gives, and refuse what is not row by row."""
+    if not function.is_row_by_row(**options):
         raise _not_by_row(function, options)
-    return result.type
+    types_of = [described(pa, type) for type in types]
+    name, kind, _ = function.result_type(*types_of, **options)
+    made = getattr(pa, name)()
+    if kind not in ("per_row", "like"):
+        raise _not_by_row(function, options)
+    return made if kind == "per_row" else retyped(pa, types[0], made)

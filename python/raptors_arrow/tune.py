@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import raptors_arrow as ra
 from raptors_arrow import _native
 
-__all__ = ["add_parser", "run"]
+__all__ = ["DESCRIPTION", "add_arguments", "run"]
 
 Values = dict[str, float]
 
@@ -57,21 +57,15 @@ _TYPICAL = [
 ]
 
 
-def add_parser(subparsers: Any) -> None:
-    """Register the command.
+DESCRIPTION = (
+    "Measures what waking a thread costs and how fast caches and memory are, in at most 10 "
+    "seconds, and writes a profile that later processes read. It changes speed, never a result. "
+    "Best on an idle machine."
+)
 
-    Parameters
-    ----------
-    subparsers
-        What ``ArgumentParser.add_subparsers`` gave.
-    """
-    parser = subparsers.add_parser(
-        "tune",
-        help="measure this machine and keep a profile",
-        description="Measures what waking a thread costs and how fast caches and memory are, in "
-        "a few seconds, and writes a profile that later processes read. It changes speed, never "
-        "a result. Best on an idle machine.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="measure and show, write nothing")
     what.add_argument("--reset", action="store_true", help="remove the profile")
@@ -79,22 +73,13 @@ def add_parser(subparsers: Any) -> None:
         "--force", action="store_true", help="write even what was measured on a busy machine"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, and no progress")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
+    """Run the command and give its exit code.
 
-    Parameters
-    ----------
-    args
-        Its arguments.
-
-    Returns
-    -------
-    int
-        The exit code: 1 if the profile could not be written or removed, or was not written since
-        the machine was busy.
+    It is 1 if the profile could not be written or removed, or was not written since the machine was
+    busy.
     """
     try:
         return _reset(args.json) if args.reset else _tune(args.dry_run, args.force, args.json)
@@ -113,6 +98,7 @@ def _reset(as_json: bool) -> int:
 
 
 def _tune(dry_run: bool, force: bool, as_json: bool) -> int:
+    ra.get_num_threads()  # settings that cannot be honoured are an error now, not in the end
     with _progress(quiet=as_json) as told:
         measured = _native._measure(told)
     status = ra.profile_status()

@@ -6,25 +6,222 @@
 
 use arrow_schema::DataType;
 
-use super::elementwise::{converted, elementwise};
+use super::call::{self, Call, Driven, Held, Pass};
+use super::elementwise::elementwise;
 use super::operand::Aligned;
-use super::{Operand, with_wide};
-use crate::dispatch::vendor::Operation;
-use crate::dispatch::{Family, Work};
-use crate::error::Result;
+use super::{Operand, Value, real_type, with_wide};
+use crate::dispatch::vendor::VendorOp;
+use crate::dispatch::{Family, Plan, Work};
+use crate::error::{Error, Result};
 use crate::kernel::{
-    Abs, Add, Clip, Divide, Element, Maximum, Minimum, Multiply, Negate, Sqrt, Square, Subtract,
+    Abs, Add, Binary, Clip, Divide, Identity, Maximum, Minimum, Multiply, Negate, Sqrt, Square,
+    Subtract,
 };
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Number};
 
-/// Aligns the operand, plans and runs, for the element type of `$x`.
-macro_rules! binary {
-    ($function:literal, $op:expr, $vendor:expr, $x:expr, $y:expr) => {{
-        let (x, y): (&Matrix, Operand<'_>) = ($x, $y.into());
-        with_wide!($function, x.element_type(), T => {
-            elementwise::<T, _>($function, $op, $vendor, x, y.align::<T>($function, x)?)
-        })
-    }};
+/// What is done to each element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// `x + y`.
+    Add,
+    /// `x - y`.
+    Subtract,
+    /// `x * y`.
+    Multiply,
+    /// `x / y`; of integers towards zero.
+    Divide,
+    /// The smaller of both: NaN if either is, and −0 below +0.
+    Minimum,
+    /// The larger of both: NaN if either is, and +0 above −0.
+    Maximum,
+    /// `-x`.
+    Negate,
+    /// The magnitude.
+    Abs,
+    /// `x * x`.
+    Square,
+    /// The square root; of integers in float64.
+    Sqrt,
+    /// Moved into bounds; a NaN stays one.
+    Clip,
+    /// Stored in another type.
+    Cast,
+}
+
+impl Operation {
+    /// The type of the results; that of a cast is an option.
+    pub(super) fn result_type(self, element: &DataType, cast: DataType) -> DataType {
+        match self {
+            Self::Sqrt => real_type(element).clone(),
+            Self::Cast => cast,
+            _ => element.clone(),
+        }
+    }
+
+    /// What a vendor library calls it, if it has it.
+    fn vendor(self) -> Option<VendorOp> {
+        match self {
+            Self::Add => Some(VendorOp::Add),
+            Self::Subtract => Some(VendorOp::Subtract),
+            Self::Multiply => Some(VendorOp::Multiply),
+            Self::Divide => Some(VendorOp::Divide),
+            _ => None,
+        }
+    }
+}
+
+/// The call of a function of the table.
+pub(super) fn bind<'a>(operation: Operation, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    let x = call.matrix(0)?;
+    let (name, y) = match call.function.arguments {
+        [_, second] => (second.name, Some(call.operand(1)?)),
+        _ => (Y, None),
+    };
+    let bounds = [call.options.bound("min"), call.options.bound("max")];
+    let to = operation.result_type(x.element_type(), call.options.element_type("type"));
+    let safe = operation != Operation::Cast || call.options.flag("safe");
+    Ok(Box::new(Elementwise { operation, x, y, name, bounds, to, safe }))
+}
+
+const Y: &str = "y";
+
+/// The matrix in another type: floats are rounded once, integers have to fit.
+pub(super) fn converted(x: &Matrix, to: &DataType, plan: Plan) -> Result<Matrix> {
+    let call = Elementwise::new(Operation::Cast, x, None);
+    Elementwise { to: to.clone(), ..call }.compute(plan)
+}
+
+/// A call of an operation.
+struct Elementwise<'a> {
+    operation: Operation,
+    x: Held<'a>,
+    y: Option<Operand<'a>>,
+    /// What the function calls `y`.
+    name: &'static str,
+    /// The smallest and the largest that clip leaves alone.
+    bounds: [Option<Operand<'a>>; 2],
+    /// The type of the results.
+    to: DataType,
+    /// Whether a result that does not fit is an error.
+    safe: bool,
+}
+
+impl<'a> Elementwise<'a> {
+    fn new(operation: Operation, x: &'a Matrix, y: Option<Operand<'a>>) -> Self {
+        let to = operation.result_type(x.element_type(), DataType::Null);
+        let (x, bounds) = (Held::Borrowed(x), [None, None]);
+        Self { operation, x, y, name: Y, bounds, to, safe: true }
+    }
+
+    fn execute(&self, function: &'static str) -> Result<Matrix> {
+        call::execute(function, self)?.into_matrix()
+    }
+
+    fn run_passes(&self, mut passes: &[Pass]) -> Result<Matrix> {
+        let mut y = self.y.clone();
+        let x = match &mut y {
+            Some(y) => {
+                y.convert(Y, &self.x, &mut passes)?;
+                y.fitted(&self.x)?
+            }
+            None => Held::Borrowed(&*self.x),
+        };
+        self.compute_with(&x, y.as_ref(), passes[0].plan)
+    }
+
+    fn compute(&self, plan: Plan) -> Result<Matrix> {
+        self.compute_with(&self.x, None, plan)
+    }
+
+    fn compute_with(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+        // float16 is rounded once, from float32; all else that is no float32 is read as float64.
+        match (self.operation, x.element_type()) {
+            (Operation::Sqrt, DataType::Float16 | DataType::Float32) => {
+                self.alone::<f32, _>(Sqrt, x, plan)
+            }
+            (Operation::Sqrt, number) if number.is_numeric() => self.alone::<f64, _>(Sqrt, x, plan),
+            (_, element) => with_wide!(element, T => self.typed::<T>(x, y, plan)),
+        }
+    }
+
+    fn typed<T: Number>(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+        match self.operation {
+            Operation::Add => self.paired::<T, _>(Add, x, y, plan),
+            Operation::Subtract => self.paired::<T, _>(Subtract, x, y, plan),
+            Operation::Multiply => self.paired::<T, _>(Multiply, x, y, plan),
+            Operation::Divide => self.paired::<T, _>(Divide, x, y, plan),
+            Operation::Minimum => self.paired::<T, _>(Minimum, x, y, plan),
+            Operation::Maximum => self.paired::<T, _>(Maximum, x, y, plan),
+            Operation::Negate => self.alone::<T, _>(Negate, x, plan),
+            Operation::Abs => self.alone::<T, _>(Abs, x, plan),
+            Operation::Square => self.alone::<T, _>(Square, x, plan),
+            Operation::Cast => self.alone::<T, _>(Identity, x, plan),
+            Operation::Clip => {
+                let [lowest, highest] = &self.bounds;
+                let lowest = bound(lowest, x, T::LOWEST, "min")?;
+                let highest = bound(highest, x, T::HIGHEST, "max")?;
+                self.alone(Clip { lowest, highest }, x, plan)
+            }
+            Operation::Sqrt => Err(crate::matrix::unaccepted(x.element_type())),
+        }
+    }
+
+    fn paired<T: Number, O: Binary<T>>(
+        &self,
+        op: O,
+        x: &Matrix,
+        y: Option<&Operand<'_>>,
+        plan: Plan,
+    ) -> Result<Matrix> {
+        let y = y.ok_or(Error::Arguments { expected: 2, got: 1 })?;
+        let y = y.align::<T>(x)?;
+        elementwise(op, self.operation.vendor(), x, y, (&self.to, self.safe), plan)
+    }
+
+    fn alone<T: Number, O: Binary<T>>(&self, op: O, x: &Matrix, plan: Plan) -> Result<Matrix> {
+        let y = Aligned::Scalar(T::default());
+        elementwise(op, None, x, y, (&self.to, self.safe), plan)
+    }
+}
+
+fn bound<T: Number>(
+    bound: &Option<Operand<'_>>,
+    x: &Matrix,
+    none: T,
+    name: &'static str,
+) -> Result<T> {
+    match bound {
+        None => Ok(none),
+        Some(bound) => bound.number::<T>(x).map_err(|error| error.about(name)),
+    }
+}
+
+impl Driven for Elementwise<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        let (x, element) = (&self.x, self.x.element_type());
+        let other = self.y.as_ref().map_or(0, Operand::bytes);
+        let size = self.to.primitive_width().unwrap_or(8);
+        let work = Work {
+            family: Family::Elementwise,
+            bytes_read: x.bytes().saturating_add(other),
+            bytes_written: x.rows().saturating_mul(x.width()).saturating_mul(size),
+            has_vdsp: self.operation.vendor().is_some()
+                && matches!(element, DataType::Float32 | DataType::Float64),
+        };
+        let convert = self.y.as_ref().and_then(|y| y.conversion(x));
+        convert.into_iter().chain([("compute", work)]).collect()
+    }
+
+    fn run(&self, passes: &[Pass]) -> Result<Value> {
+        let computed = self.run_passes(passes).map_err(|error| match error {
+            Error::Overflow { index: row, into, .. } if self.operation == Operation::Cast => {
+                Error::Cast { row, into }
+            }
+            other if self.y.is_some() => other.about(self.name),
+            other => other,
+        })?;
+        Ok(Value::Matrix(computed))
+    }
 }
 
 /// `x + y`, where `y` is a number, a row, a column or a matrix.
@@ -49,7 +246,7 @@ macro_rules! binary {
 /// whose type or shape does not fit, and [`Error::Overflow`](crate::Error::Overflow) or
 /// [`Error::DivisionByZero`](crate::Error::DivisionByZero) for integers.
 pub fn add<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("add", Add, Some(Operation::Add), x, y)
+    Elementwise::new(Operation::Add, x, Some(y.into())).execute("add")
 }
 
 /// `x - y`, where `y` is a number, a row, a column or a matrix.
@@ -74,7 +271,7 @@ pub fn add<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn subtract<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("subtract", Subtract, Some(Operation::Subtract), x, y)
+    Elementwise::new(Operation::Subtract, x, Some(y.into())).execute("subtract")
 }
 
 /// `x * y` element by element, where `y` is a number, a row, a column or a matrix.
@@ -83,7 +280,7 @@ pub fn subtract<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn multiply<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("multiply", Multiply, Some(Operation::Multiply), x, y)
+    Elementwise::new(Operation::Multiply, x, Some(y.into())).execute("multiply")
 }
 
 /// `x / y` element by element, where `y` is a number, a row, a column or a matrix.
@@ -92,7 +289,7 @@ pub fn multiply<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn divide<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("divide", Divide, Some(Operation::Divide), x, y)
+    Elementwise::new(Operation::Divide, x, Some(y.into())).execute("divide")
 }
 
 /// `x * factor`, where `factor` is one number.
@@ -112,7 +309,7 @@ pub fn divide<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn scale<'a>(x: &Matrix, factor: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("scale", Multiply, Some(Operation::Multiply), x, factor)
+    Elementwise::new(Operation::Multiply, x, Some(factor.into())).execute("scale")
 }
 
 /// `x + row`: adds a 1-D array, one value per column, to every row.
@@ -121,7 +318,7 @@ pub fn scale<'a>(x: &Matrix, factor: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn broadcast_add<'a>(x: &Matrix, row: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("broadcast_add", Add, Some(Operation::Add), x, row)
+    Elementwise::new(Operation::Add, x, Some(row.into())).execute("broadcast_add")
 }
 
 /// The smaller of `x` and `y`, element by element: NaN if either is, and −0 below +0.
@@ -130,7 +327,7 @@ pub fn broadcast_add<'a>(x: &Matrix, row: impl Into<Operand<'a>>) -> Result<Matr
 ///
 /// As [`add`].
 pub fn minimum<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("minimum", Minimum, None, x, y)
+    Elementwise::new(Operation::Minimum, x, Some(y.into())).execute("minimum")
 }
 
 /// The larger of `x` and `y`, element by element: NaN if either is, and +0 above −0.
@@ -139,35 +336,26 @@ pub fn minimum<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
 ///
 /// As [`add`].
 pub fn maximum<'a>(x: &Matrix, y: impl Into<Operand<'a>>) -> Result<Matrix> {
-    binary!("maximum", Maximum, None, x, y)
-}
-
-/// Plans and runs an operation on `$x` alone, for its element type.
-macro_rules! unary {
-    ($function:literal, $op:expr, $x:expr) => {
-        with_wide!($function, $x.element_type(), T => {
-            elementwise::<T, _>($function, $op, None, $x, Aligned::Scalar(T::default()))
-        })
-    };
+    Elementwise::new(Operation::Maximum, x, Some(y.into())).execute("maximum")
 }
 
 /// `-x`, element by element.
 ///
 /// # Errors
 ///
-/// [`Error::Overflow`](crate::Error::Overflow) for the least integer, and for unsigned integers
+/// [`Error::Overflow`](crate::Error::Overflow) for the smallest integer, and for unsigned integers
 /// but 0.
 pub fn negate(x: &Matrix) -> Result<Matrix> {
-    unary!("negate", Negate, x)
+    Elementwise::new(Operation::Negate, x, None).execute("negate")
 }
 
 /// The magnitude of every element.
 ///
 /// # Errors
 ///
-/// [`Error::Overflow`](crate::Error::Overflow) for the least integer.
+/// [`Error::Overflow`](crate::Error::Overflow) for the smallest integer.
 pub fn abs(x: &Matrix) -> Result<Matrix> {
-    unary!("abs", Abs, x)
+    Elementwise::new(Operation::Abs, x, None).execute("abs")
 }
 
 /// `x * x`, element by element.
@@ -176,7 +364,7 @@ pub fn abs(x: &Matrix) -> Result<Matrix> {
 ///
 /// [`Error::Overflow`](crate::Error::Overflow) for integers whose square does not fit.
 pub fn square(x: &Matrix) -> Result<Matrix> {
-    unary!("square", Square, x)
+    Elementwise::new(Operation::Square, x, None).execute("square")
 }
 
 /// The square root of every element, NaN of negative ones; of integers in float64.
@@ -185,13 +373,7 @@ pub fn square(x: &Matrix) -> Result<Matrix> {
 ///
 /// None but those of every call: no memory, an interrupt, a setting.
 pub fn sqrt(x: &Matrix) -> Result<Matrix> {
-    const FUNCTION: &str = "sqrt";
-    match x.element_type() {
-        single @ (DataType::Float16 | DataType::Float32) => {
-            converted::<f32, _>(FUNCTION, Sqrt, x, single, true)
-        }
-        _ => converted::<f64, _>(FUNCTION, Sqrt, x, &DataType::Float64, true),
-    }
+    Elementwise::new(Operation::Sqrt, x, None).execute("sqrt")
 }
 
 /// Moves every element up to `lowest` and down to `highest`; a NaN stays one.
@@ -218,25 +400,33 @@ pub fn clip(
     lowest: Option<Operand<'_>>,
     highest: Option<Operand<'_>>,
 ) -> Result<Matrix> {
-    const FUNCTION: &str = "clip";
-    with_wide!(FUNCTION, x.element_type(), T => {
-        let bound = |bound: &Option<Operand<'_>>, none: T, name| match bound {
-            None => Ok(none),
-            Some(bound) => bound.number::<T>(FUNCTION, x).map_err(|error| error.about(name)),
-        };
-        let lowest = bound(&lowest, T::LOWEST, "min")?;
-        let highest = bound(&highest, T::HIGHEST, "max")?;
-        let op = Clip { lowest, highest };
-        elementwise::<T, _>(FUNCTION, op, None, x, Aligned::Scalar(T::default()))
-    })
+    let call = Elementwise::new(Operation::Clip, x, None);
+    Elementwise { bounds: [lowest, highest], ..call }.execute("clip")
 }
 
-/// The bytes that arithmetic moves; `other` are those of a second matrix.
-pub(crate) fn work(x: &Matrix, other: usize) -> Work {
-    Work {
-        family: Family::Elementwise,
-        bytes_read: x.bytes().saturating_add(other),
-        bytes_written: x.bytes(),
-        has_vdsp: true,
-    }
+/// The matrix with its elements in another type.
+///
+/// Floats are rounded to nearest. An integer that does not fit, or a float that is no whole number
+/// on its way to an integer, is an error that names the row; unless the cast is not `safe`: then
+/// integers wrap, and floats are cut off and kept in bounds, NaN becoming 0.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Float32Type};
+/// use arrow_schema::DataType;
+/// use raptors_arrow::{Matrix, compute::cast};
+///
+/// let x: ArrayRef = Arc::new(Float64Array::from(vec![0.1, 2.0]));
+/// let single = cast(&Matrix::try_from(&x)?, &DataType::Float32, true)?.to_arrays()?;
+/// assert_eq!(single[0].as_primitive::<Float32Type>().values(), &[0.1, 2.0]);
+/// assert!(cast(&Matrix::try_from(&x)?, &DataType::Int8, true).is_err());
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Cast`] as said above, and [`Error::Type`] for what is no type of numbers.
+pub fn cast(x: &Matrix, to: &DataType, safe: bool) -> Result<Matrix> {
+    let call = Elementwise::new(Operation::Cast, x, None);
+    Elementwise { to: to.clone(), safe, ..call }.execute("cast")
 }

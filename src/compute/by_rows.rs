@@ -1,21 +1,20 @@
 //! Makes a matrix from a matrix, a block of rows at a time, while the block is in the cache.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
-use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
-use crate::buffer::Output;
 use crate::dispatch::{Family, Level, Plan, Store, Work, machine, run, simd};
 use crate::error::Result;
 use crate::kernel::{Element, Tile};
-use crate::matrix::{self, Chunk, Column, Matrix, Number, Part, Scratch, Values, Writer, steps};
+use crate::matrix::{self, ChunkNulls, Like, Matrix, Number, Part, Scratch, Writer, steps};
 
 /// What is done to a block of rows.
 pub(super) trait Block<T, O>: Sync {
-    /// Room that a thread keeps.
-    type Room: Default;
+    /// BlockWorkspace that a thread keeps.
+    type Workspace: Default;
     /// What stands in the place of a null.
     fn fill(&self) -> T;
     /// Whether tiles must say which elements are valid.
@@ -29,7 +28,7 @@ pub(super) trait Block<T, O>: Sync {
         level: Level,
         tile: Tile<'_, T>,
         width: usize,
-        room: &mut Self::Room,
+        workspace: &mut Self::Workspace,
         out: &mut [O],
         missing: &mut [bool],
     );
@@ -38,12 +37,13 @@ pub(super) trait Block<T, O>: Sync {
 /// Elements of a block: with input and output, some of them in float64, half of an L2.
 const BLOCK: usize = 8192;
 
-/// Bytes that such a function moves.
-pub(crate) fn work(x: &Matrix, passes: usize) -> Work {
+/// Bytes that such a function moves, whose results are stored as `to`.
+pub(super) fn work(x: &Matrix, to: &DataType) -> Work {
+    let size = to.primitive_width().unwrap_or(8);
     Work {
         family: Family::Elementwise,
-        bytes_read: x.bytes().saturating_mul(passes),
-        bytes_written: x.bytes(),
+        bytes_read: x.bytes(),
+        bytes_written: x.rows().saturating_mul(x.width()).saturating_mul(size),
         has_vdsp: false,
     }
 }
@@ -51,83 +51,60 @@ pub(crate) fn work(x: &Matrix, passes: usize) -> Work {
 /// Runs `block` over all rows; the results are made as `O` and stored as `to`. Columns that are
 /// `dead` are null throughout.
 pub(super) fn by_rows<T: Number, O: Number, B: Block<T, O>>(
-    function: &'static str,
     x: &Matrix,
     to: &DataType,
     block: &B,
     dead: Option<&[bool]>,
+    plan: Plan,
 ) -> Result<Matrix> {
-    let writer = O::writer(to).ok_or_else(|| matrix::unaccepted(to).in_function(function))?;
-    let view = x.view::<T>(function)?;
+    let writer = O::writer(to).ok_or_else(|| matrix::unaccepted(to))?;
+    let view = x.view::<T>()?;
     let (width, size) = (x.width(), writer.size);
-    let plan = run::planned(&work(x, 1))?;
-    let mut outputs: Vec<Output<u8>> = view
-        .parts
-        .iter()
-        .map(|part| Output::new(function, part.rows * width * size))
-        .collect::<Result<_>>()?;
+    let mut result = Like::new(x, to, size)?;
     let row_bytes = (width * (std::mem::size_of::<T>() + size)).max(1);
     let rows_per_task = (plan.task_bytes / row_bytes).max(1);
     let missing = Mutex::new(Vec::new());
     let mut tasks = Vec::new();
-    for (part, out) in view.parts.iter().zip(&mut outputs) {
-        tasks.extend(split(part, out, rows_per_task, size));
+    for (part, runs) in view.parts.iter().zip(result.runs()) {
+        tasks.extend(split(part, runs, rows_per_task, size));
     }
     let rows = By { width, writer, plan, block, missing: &missing };
-    run::each(function, &plan, tasks, Room::default, |room, task| rows.run_task(task, room))?;
+    run::each(&plan, tasks, BlockWorkspace::default, |workspace, task| {
+        rows.run_task(task, workspace);
+    })?;
     let missing = missing.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let chunks = view.parts.iter().zip(x.chunks()).zip(outputs).map(|((part, chunk), out)| {
-        let rows = part.first..part.first + part.rows;
-
-        let of_part = missing.iter().filter(|row| rows.contains(row)).map(|row| row - part.first);
-        let more = matrix::null_at(part.rows, of_part.collect());
-        let own = if B::WHOLE_ROWS { x.incomplete_rows(rows) } else { x.row_nulls(rows) };
-        let row_nulls = NullBuffer::union(own.as_ref(), more.as_ref());
-        rebuilt(x, part.first, chunk, size, out, row_nulls, dead, B::WHOLE_ROWS)
-    });
-    Ok(x.retyped(to).with_chunks(chunks.collect()))
+    let nulls = view.parts.iter().map(|part| nulls::<T, B, O>(x, part, &missing, dead));
+    result.finish(nulls, B::WHOLE_ROWS)
 }
 
-#[allow(clippy::too_many_arguments, reason = "what a chunk is made of")]
-fn rebuilt(
+/// The nulls of the result of a part.
+fn nulls<T: Number, B: Block<T, O>, O>(
     x: &Matrix,
-    first: usize,
-    chunk: &Chunk,
-    size: usize,
-    out: Output<u8>,
-    row_nulls: Option<NullBuffer>,
+    part: &Part<'_, T>,
+    missing: &[usize],
     dead: Option<&[bool]>,
-    whole_rows: bool,
-) -> Chunk {
-    let (rows, width) = (first..first + chunk.rows, x.width());
-    let buffer = out.into_buffer();
-    let is_dead = |c: usize| dead.is_some_and(|dead| dead[c]);
-    let values = match &chunk.values {
-        Values::Rows(_) => {
-            let own = if whole_rows { None } else { x.element_nulls(rows) };
-            let more = dead.map(|dead| {
-                let is_valid = |i: usize| !dead[i % width];
-                NullBuffer::new(BooleanBuffer::collect_bool(chunk.rows * width, is_valid))
-            });
-            let nulls = NullBuffer::union(own.as_ref(), more.as_ref());
-            Values::Rows(Column { values: buffer, nulls })
-        }
-        Values::Columns(columns) => {
-            let bytes = chunk.rows * size;
-            let column = |c: usize| {
-                let nulls = match is_dead(c) {
-                    true => Some(NullBuffer::new_null(chunk.rows)),
-                    false if whole_rows => None,
-                    false => x.column_nulls(c, rows.clone()),
-                };
-                Column { values: buffer.slice_with_length(c * bytes, bytes), nulls }
-            };
-            Values::Columns((0..columns.len()).map(column).collect())
-        }
+) -> Result<ChunkNulls> {
+    let (rows, width) = (part.first..part.first + part.rows, part.width);
+    let of_part = missing.iter().filter(|row| rows.contains(row)).map(|row| row - part.first);
+    let more = matrix::null_at(part.rows, &of_part.collect::<Vec<_>>())?;
+    let own =
+        if B::WHOLE_ROWS { x.incomplete_rows(rows.clone())? } else { x.row_nulls(rows.clone())? };
+    let elements = if part.is_by_columns() {
+        let column = |c: usize| match dead.is_some_and(|dead| dead[c]) {
+            true => matrix::from_bits(part.rows, |_| false).map(Some),
+            false if B::WHOLE_ROWS => Ok(None),
+            false => x.column_nulls(c, rows.clone()),
+        };
+        (0..width).map(column).collect::<Result<_>>()?
+    } else {
+        let own = if B::WHOLE_ROWS { None } else { x.element_nulls(rows)? };
+        let dead = match dead {
+            Some(dead) => Some(matrix::from_bits(part.rows * width, |i| !dead[i % width])?),
+            None => None,
+        };
+        vec![matrix::union(own, dead)?]
     };
-    // Null lists inside a row make their elements null; a null row needs none of them.
-    let inner_nulls = if whole_rows { Vec::new() } else { chunk.inner_nulls.clone() };
-    Chunk { rows: chunk.rows, values, row_nulls, inner_nulls }
+    Ok(ChunkNulls { rows: matrix::union(own, more)?, elements })
 }
 
 /// Some rows of a part, and where their results go: one run, or one for each column.
@@ -140,24 +117,19 @@ struct Task<'t, 'a, T: Number> {
 
 fn split<'t, 'a, T: Number>(
     part: &'t Part<'a, T>,
-    out: &'t mut [u8],
+    runs: impl Iterator<Item = (Option<usize>, &'t mut [u8])>,
     rows_per_task: usize,
     size: usize,
 ) -> Vec<Task<'t, 'a, T>> {
-    let by_columns = matches!(part.store, matrix::Store::Columns(_));
-    let mut tasks: Vec<Task<'t, 'a, T>> = steps(0..part.rows, rows_per_task)
-        .map(|rows| Task { part, first: rows.start, rows: rows.len(), out: Vec::new() })
-        .collect();
-    if out.is_empty() {
-        return tasks;
-    }
-    let (run, each) = if by_columns {
-        (part.rows * size, rows_per_task * size)
-    } else {
-        (out.len(), rows_per_task * part.width * size)
-    };
-    for run in out.chunks_mut(run) {
-        tasks.iter_mut().zip(run.chunks_mut(each)).for_each(|(task, out)| task.out.push(out));
+    let mut tasks: Vec<Task<'t, 'a, T>> = Vec::new();
+    run::reserve(&mut tasks, part.rows.div_ceil(rows_per_task));
+    let task =
+        |rows: Range<usize>| Task { part, first: rows.start, rows: rows.len(), out: Vec::new() };
+    tasks.extend(steps(0..part.rows, rows_per_task).map(task));
+    for (column, run) in runs {
+        let row_bytes = if column.is_some() { size } else { part.width * size };
+        let pieces = run.chunks_mut(rows_per_task * row_bytes);
+        tasks.iter_mut().zip(pieces).for_each(|(task, out)| task.out.push(out));
     }
     tasks
 }
@@ -171,7 +143,7 @@ struct By<'r, O: Number, B> {
     missing: &'r Mutex<Vec<usize>>,
 }
 
-struct Room<T, O, R> {
+struct BlockWorkspace<T, O, R> {
     x: Scratch<T>,
     valid: Vec<bool>,
     held: Scratch<O>,
@@ -180,7 +152,7 @@ struct Room<T, O, R> {
     own: R,
 }
 
-impl<T, O, R: Default> Default for Room<T, O, R> {
+impl<T, O, R: Default> Default for BlockWorkspace<T, O, R> {
     fn default() -> Self {
         Self {
             x: Scratch::new(),
@@ -194,14 +166,17 @@ impl<T, O, R: Default> Default for Room<T, O, R> {
 }
 
 impl<O: Number, B> By<'_, O, B> {
-    fn run_task<T: Number>(&self, mut task: Task<'_, '_, T>, room: &mut Room<T, O, B::Room>)
-    where
+    fn run_task<T: Number>(
+        &self,
+        mut task: Task<'_, '_, T>,
+        workspace: &mut BlockWorkspace<T, O, B::Workspace>,
+    ) where
         B: Block<T, O>,
     {
         let Self { width, writer, plan, block, missing } = *self;
         let level = plan.level(machine());
         let (part, size) = (task.part, writer.size);
-        let by_columns = matches!(part.store, matrix::Store::Columns(_));
+        let by_columns = part.is_by_columns();
         let streams = plan.store == Store::Streaming && !by_columns && writer.is_same;
         let in_place = writer.is_same && !by_columns && !streams;
         let step = (BLOCK / width.max(1)).max(1);
@@ -209,14 +184,15 @@ impl<O: Number, B> By<'_, O, B> {
             return;
         }
         for rows in steps(0..task.rows, step) {
-            let Room { x, valid, held, column, missing: dead, own } = &mut *room;
+            let BlockWorkspace { x, valid, held, column, missing: dead, own } = &mut *workspace;
             let at = task.first + rows.start..task.first + rows.end;
             let elements = at.start * width..at.end * width;
             let len = elements.len();
-            held.resize(if in_place { 0 } else { len }, O::default());
+            run::resize(held, if in_place { 0 } else { len }, O::default());
             dead.clear();
-            dead.resize(rows.len(), false);
+            run::resize(dead, rows.len(), false);
             let bytes = rows.start * width * size..rows.end * width * size;
+            // In place of the output, never of the input: those are different memory (buffer.rs).
             let out: &mut [O] = if in_place {
                 bytemuck::cast_slice_mut(&mut task.out[0][bytes.clone()])
             } else {
@@ -234,15 +210,13 @@ impl<O: Number, B> By<'_, O, B> {
             if by_columns {
                 for (c, out) in task.out.iter_mut().enumerate() {
                     column.clear();
+                    run::reserve(column, rows.len());
                     column.extend((0..rows.len()).map(|r| held[r * width + c]));
                     writer.write(column, &mut out[rows.start * size..rows.end * size]);
                 }
             } else if streams {
                 // The next rows come in while these go out.
-                let ahead = match &part.store {
-                    matrix::Store::Rows(rows) => rows.stored(at.end * width, len),
-                    matrix::Store::Columns(_) => &[],
-                };
+                let ahead = part.stored(at.end * width, len);
                 simd::stream(&mut task.out[0][bytes], bytemuck::cast_slice(held), ahead);
             } else if !in_place {
                 writer.write(held, &mut task.out[0][bytes]);
@@ -257,7 +231,7 @@ impl<O: Number, B> By<'_, O, B> {
 /// Puts zero where the result is null: values under nulls never leave.
 fn clear<T: Number, O: Element>(
     part: &Part<'_, T>,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     whole_rows: bool,
     valid: &mut Vec<bool>,
     dead: &[bool],

@@ -1,19 +1,31 @@
 //! How columns vary together: `gram`, `covariance` and `correlation`.
 //!
-//! Elements are widened to float64 a panel of rows at a time and added up there, whatever their
-//! type, and results are rounded once. The split into pieces depends on the shape alone, and
+//! Elements are widened to float64 a panel of rows at a time and added up there (`piece`), whatever
+//! their type, and results are rounded once (`square`). The split into pieces depends on the shape alone, and
 //! pieces are joined in order, so the number of threads does not change a bit of the answer.
+//!
+//! Products of float64 columns that overflow, or whose spread vanishes, are made once more of
+//! columns that were multiplied by powers of two; a product takes the second answer only where the
+//! first is in doubt.
+
+mod piece;
+mod square;
 
 use std::ops::Range;
 
 use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 
-use super::{dense, real_type};
-use crate::buffer::Output;
-use crate::dispatch::gemm::{Panel, multiply};
-use crate::dispatch::{Backend, Family, Work, run};
+use super::call::{self, Call, Driven, Held, Pass};
+use super::contiguous::RowWorkspace;
+use super::{Value, real_type, with_float};
+use crate::buffer::{vec_of, vec_with_capacity};
+use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
+use crate::kernel::{exponent_of, power_of_two, times_power};
 use crate::matrix::{self, Matrix, Number, View, steps};
+use piece::{BLOCK, PanelWorkspace, Piece, Source, panel_rows};
+use square::Square;
 
 /// The Gram matrix of the columns: `xᵀx`, `d × d`. Rows with a null are left out.
 ///
@@ -35,9 +47,7 @@ use crate::matrix::{self, Matrix, Number, View, steps};
 ///
 /// [`Error::Type`] unless the elements are numbers.
 pub fn gram(x: &Matrix) -> Result<Matrix> {
-    const FUNCTION: &str = "gram";
-    let moments = Moments::of(FUNCTION, x, false)?;
-    square(FUNCTION, x, &moments.products, None)
+    execute("gram", OfColumns::Gram, x, 0)
 }
 
 /// The covariance of every two columns, `d × d`: as `numpy.cov(x, rowvar=False)`.
@@ -61,15 +71,7 @@ pub fn gram(x: &Matrix) -> Result<Matrix> {
 ///
 /// [`Error::Type`] unless the elements are numbers.
 pub fn covariance(x: &Matrix, ddof: usize) -> Result<Matrix> {
-    const FUNCTION: &str = "covariance";
-    let mut moments = Moments::of(FUNCTION, x, true)?;
-    let Some(divisor) = moments.count.checked_sub(ddof).filter(|left| *left > 0) else {
-        let none = NullBuffer::new_null(moments.products.len());
-        moments.products.fill(0.0);
-        return square(FUNCTION, x, &moments.products, Some(none));
-    };
-    moments.products.iter_mut().for_each(|product| *product /= divisor as f64);
-    square(FUNCTION, x, &moments.products, None)
+    execute("covariance", OfColumns::Covariance, x, ddof)
 }
 
 /// The correlation of every two columns, `d × d`: as `numpy.corrcoef(x, rowvar=False)`, but null
@@ -93,20 +95,100 @@ pub fn covariance(x: &Matrix, ddof: usize) -> Result<Matrix> {
 ///
 /// [`Error::Type`] unless the elements are numbers.
 pub fn correlation(x: &Matrix) -> Result<Matrix> {
-    const FUNCTION: &str = "correlation";
-    let Moments { width, mut products, .. } = Moments::of(FUNCTION, x, true)?;
-    let squares: Vec<f64> = (0..width).map(|c| products[c * width + c]).collect();
-    let mut valid = vec![true; products.len()];
-    for (i, (product, valid)) in products.iter_mut().zip(&mut valid).enumerate() {
-        let (row, column) = (i / width, i % width);
-        (*product, *valid) = match (squares[row], squares[column]) {
-            (0.0, _) | (_, 0.0) => (0.0, false),
-            (own, _) if row == column && own.is_finite() => (1.0, true),
-            // A NaN passes.
-            (a, b) => ((*product / root(a, b)).clamp(-1.0, 1.0), true),
-        };
+    execute("correlation", OfColumns::Correlation, x, 0)
+}
+
+/// What is made of every two columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OfColumns {
+    /// Their product.
+    Gram,
+    /// Their covariance.
+    Covariance,
+    /// Their correlation.
+    Correlation,
+}
+
+fn execute(function: &'static str, kind: OfColumns, x: &Matrix, ddof: usize) -> Result<Matrix> {
+    call::execute(function, &ColumnsCall { x: Held::Borrowed(x), kind, ddof })?.into_matrix()
+}
+
+/// The call of a function of the table.
+pub(super) fn bind<'a>(kind: OfColumns, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    Ok(Box::new(ColumnsCall { x: call.matrix(0)?, kind, ddof: call.options.count("ddof") }))
+}
+
+/// A call of such a function.
+struct ColumnsCall<'a> {
+    x: Held<'a>,
+    kind: OfColumns,
+    ddof: usize,
+}
+
+impl Driven for ColumnsCall<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        vec![("multiply", work(&self.x))]
     }
-    square(FUNCTION, x, &products, Some(NullBuffer::from(valid)))
+
+    fn run(&self, passes: &[Pass]) -> Result<Value> {
+        let (x, plan) = (&*self.x, passes[0].plan);
+        let made = with_float!(x.element_type(), T => match self.kind {
+            OfColumns::Gram => products::<T>(x, plan),
+            OfColumns::Covariance => covariances::<T>(x, self.ddof, plan),
+            OfColumns::Correlation => correlations::<T>(x, plan),
+        })?;
+        Ok(Value::Matrix(made))
+    }
+}
+
+fn products<T: Number>(x: &Matrix, plan: Plan) -> Result<Matrix> {
+    let call = Columns::<T>::new(x, false, plan)?;
+    let mut out = Square::new(x)?;
+    call.products(None, |piece, _| out.put(piece, |product, _, _| product))?;
+    call.mend(&mut out, 1.0)?;
+    out.finish(None)
+}
+
+fn covariances<T: Number>(x: &Matrix, ddof: usize, plan: Plan) -> Result<Matrix> {
+    let call = Columns::<T>::new(x, true, plan)?;
+    let mut out = Square::new(x)?;
+    let divisor = |count: usize| count.saturating_sub(ddof) as f64;
+    let Diagonal { count, .. } = call.products(None, |piece, diagonal| {
+        let divisor = divisor(diagonal.count);
+        out.put(piece, |product, _, _| if divisor > 0.0 { product / divisor } else { 0.0 });
+    })?;
+    if count <= ddof {
+        let none = matrix::from_bits(x.width() * x.width(), |_| false)?;
+        return out.finish(Some(none));
+    }
+    call.mend(&mut out, divisor(count))?;
+    out.finish(None)
+}
+
+fn correlations<T: Number>(x: &Matrix, plan: Plan) -> Result<Matrix> {
+    let call = Columns::<T>::new(x, true, plan)?;
+    let width = x.width();
+    let mut out = Square::new(x)?;
+    let first = call.products(None, |piece, diagonal| {
+        out.put(piece, |product, a, b| diagonal.correlation(product, a, b));
+    })?;
+    let doubt = call.doubt(&first)?;
+    let is_doubtful = |a: usize, b: usize| doubt.as_ref().is_some_and(|doubt| doubt.is_of(a, b));
+    let again = match &doubt {
+        Some(doubt) => Some(call.products(Some(&doubt.exponents), |piece, diagonal| {
+            out.put_some(piece, &is_doubtful, |product, a, b| diagonal.correlation(product, a, b));
+        })?),
+        None => None,
+    };
+    let valid = matrix::from_bits(width * width, |i| {
+        let (a, b) = (i / width, i % width);
+        let squares = match &again {
+            Some(again) if is_doubtful(a, b) => &again.squares,
+            _ => &first.squares,
+        };
+        squares[a] != 0.0 && squares[b] != 0.0
+    })?;
+    out.finish(Some(valid))
 }
 
 /// The root of a product, which may itself overflow or vanish.
@@ -128,289 +210,239 @@ pub(crate) fn work(x: &Matrix) -> Work {
     }
 }
 
-/// A `d × d` result in the type that results of `x` have.
-fn square(
-    function: &'static str,
-    x: &Matrix,
-    values: &[f64],
-    nulls: Option<NullBuffer>,
-) -> Result<Matrix> {
-    let (to, width) = (real_type(x.element_type()).clone(), x.width());
-    let writer = f64::writer(&to).ok_or_else(|| matrix::unaccepted(&to).in_function(function))?;
-    let mut out = Output::<u8>::new(function, values.len() * writer.size)?;
-    writer.write(values, &mut out);
-    Matrix::of_lists(function, to, width, width, out.into_buffer(), nulls, None)
-}
-
-/// Columns of a block of the products: 512 KiB.
-const BLOCK: usize = 256;
-
-/// Elements of a panel: rows that are widened, and multiplied while they are in L2.
-const PANEL: usize = 32 << 10;
-
 /// Pieces that a call is split into, where it is large enough: enough for many threads, and few
 /// enough that their products are no burden.
-const PIECES: usize = 32;
+const PIECES: usize = 24;
 
-/// The least rows of a piece.
+/// Pieces that are held at once, 27 MiB, where there are more blocks of columns than that.
+const AT_ONCE: usize = 24;
+
+/// The smallest rows of a piece.
 const LEAST_ROWS: usize = 4096;
 
-/// The products of every two columns, and what is needed to join them with those of other rows.
-struct Moments {
-    count: usize,
-    width: usize,
-    products: Vec<f64>,
+/// A call that is checked and planned.
+struct Columns<'a, T: Number> {
+    x: &'a Matrix,
+    view: View<'a, T>,
+    /// Rows without a null.
+    whole: Option<NullBuffer>,
+    plan: Plan,
+    /// Whether products are of distances from the mean.
+    centred: bool,
 }
 
-impl Moments {
-    /// Of all rows without a null; products of distances from the mean if `centred`.
-    fn of(function: &'static str, x: &Matrix, centred: bool) -> Result<Self> {
-        let (rows, width) = (x.rows(), x.width());
+impl<'a, T: Number> Columns<'a, T> {
+    fn new(x: &'a Matrix, centred: bool, plan: Plan) -> Result<Self> {
+        let width = x.width();
         let all = width.checked_mul(width).filter(|n| isize::try_from(n * 8).is_ok());
         if all.is_none() || i32::try_from(width).is_err() {
             let limit = "a fixed-size list of such lists";
-            return Err(Error::TooLarge { function, rows: width, width, limit });
+            return Err(Error::TooLarge { rows: width, width, limit });
         }
-        let plan = run::planned(&work(x))?;
-        let view = x.view::<f64>(function)?;
-        let whole = x.incomplete_rows(0..rows);
-        let blocks: Vec<Range<usize>> = steps(0..width, BLOCK).collect();
-        let pairs = blocks.len() * (blocks.len() + 1) / 2;
-        let ranges = (PIECES / pairs.max(1)).max(1);
+        let view = x.view::<T>()?;
+        let whole = x.incomplete_rows(0..x.rows())?;
+        Ok(Self { x, view, whole, plan, centred })
+    }
+
+    /// Makes the products of all rows without a null, of every two columns; of columns over two to
+    /// the power of `exponents`, if there are any. `put` is given those of each block of columns
+    /// with itself first, and then with every other. Some blocks are held at a time, never all.
+    fn products(
+        &self,
+        exponents: Option<&[i32]>,
+        mut put: impl FnMut(&Piece, &Diagonal),
+    ) -> Result<Diagonal> {
+        let View { rows, width, .. } = self.view;
+        let powers: Vec<f64> =
+            exponents.unwrap_or(&[]).iter().map(|exponent| power_of_two(-exponent)).collect();
+        // Even blocks, of whole tiles at every level.
+        let block = width.div_ceil(width.div_ceil(BLOCK).max(1)).next_multiple_of(24).min(BLOCK);
+        let blocks: Vec<Range<usize>> = steps(0..width, block).collect();
+        let ranges = (2 * PIECES / (blocks.len() * (blocks.len() + 1)).max(1)).max(1);
         let step = rows.div_ceil(ranges).max(LEAST_ROWS);
+
+        let at_once = (AT_ONCE / ranges).max(1);
+        let mut diagonal = Diagonal { count: 0, squares: vec_with_capacity(width)? };
+        let own: Vec<_> = blocks.iter().map(|block| (block, block)).collect();
+        for pairs in own.chunks(at_once) {
+            let own = self.pieces(pairs, step, &powers)?;
+            for piece in &own {
+                diagonal.count = piece.count;
+                diagonal.squares.extend(piece.left.clone().map(|c| piece.product(c, c)));
+            }
+            own.iter().for_each(|piece| put(piece, &diagonal));
+        }
+
+        let others: Vec<_> = blocks
+            .iter()
+            .enumerate()
+            .flat_map(|(i, left)| blocks[i + 1..].iter().map(move |right| (left, right)))
+            .collect();
+        for pairs in others.chunks(at_once) {
+            for piece in self.pieces(pairs, step, &powers)? {
+                put(&piece, &diagonal);
+            }
+        }
+        Ok(diagonal)
+    }
+
+    /// The products of pairs of blocks of columns, over `step` rows at a time.
+    fn pieces(
+        &self,
+        pairs: &[(&Range<usize>, &Range<usize>)],
+        step: usize,
+        powers: &[f64],
+    ) -> Result<Vec<Piece>> {
+        let rows = self.view.rows;
         let mut pieces = Vec::new();
-        for (i, left) in blocks.iter().enumerate() {
-            for right in &blocks[i..] {
-                let of = |rows| (rows, Piece::new(left.clone(), right.clone(), centred));
-                pieces.extend(steps(0..rows, step).map(of));
-                if rows == 0 {
-                    pieces.push(of(0..0));
-                }
+        for (left, right) in pairs {
+            let of = |rows| (rows, Piece::new((*left).clone(), (*right).clone(), self.centred));
+            pieces.extend(steps(0..rows, step).map(of));
+            if rows == 0 {
+                pieces.push(of(0..0));
             }
         }
         let tasks = pieces.iter_mut().collect();
-        run::each(function, &plan, tasks, Room::default, |room, (rows, piece)| {
-            piece.feed(plan.backend, &view, rows.clone(), whole.as_ref(), room);
+        let source = Source { view: &self.view, whole: self.whole.as_ref(), powers };
+        let plan = &self.plan;
+        run::each_while(plan, tasks, PanelWorkspace::default, |workspace, task, go_on| {
+            let (rows, piece) = task;
+            piece.feed(plan, source, rows.clone(), workspace, go_on);
         })?;
-        let mut moments = Self { count: 0, width, products: vec![0.0; width * width] };
-        let mut pieces = pieces.into_iter().map(|(_, piece)| piece).peekable();
-        while let Some(mut piece) = pieces.next() {
-            while let Some(next) = pieces.next_if(|next| next.is_beside(&piece)) {
-                piece.join(&next);
-            }
-            moments.put(&piece);
-        }
-        Ok(moments)
-    }
-
-    /// Takes the products of a piece over all rows, on both sides of the diagonal.
-    fn put(&mut self, piece: &Piece) {
-        self.count = piece.count;
-        let products = piece.products.chunks_exact(piece.right.len().max(1));
-        for (a, products) in piece.left.clone().zip(products) {
-            for (b, product) in piece.right.clone().zip(products) {
-                self.products[a * self.width + b] = *product;
-                self.products[b * self.width + a] = *product;
+        let mut joined: Vec<Piece> = Vec::with_capacity(pairs.len());
+        for (_, piece) in pieces {
+            match joined.last_mut() {
+                Some(last) if last.is_beside(&piece) => last.join(&piece),
+                _ => joined.push(piece),
             }
         }
-    }
-}
-
-/// Products of some columns with some columns, over some rows. It can be joined with that of the
-/// rows that follow.
-struct Piece {
-    left: Range<usize>,
-    right: Range<usize>,
-    centred: bool,
-    count: usize,
-    /// The means of both sides, if products are of distances from them.
-    means: [Vec<f64>; 2],
-    products: Vec<f64>,
-}
-
-/// Room for panels.
-#[derive(Default)]
-struct Room {
-    rows: dense::Room<f64>,
-    panels: [Vec<f64>; 2],
-    means: [Vec<f64>; 2],
-}
-
-impl Piece {
-    fn new(left: Range<usize>, right: Range<usize>, centred: bool) -> Self {
-        let means = [vec![0.0; left.len()], vec![0.0; right.len()]];
-        let products = Vec::new();
-        Self { left, right, centred, count: 0, means, products }
+        Ok(joined)
     }
 
-    /// Whether it has the same columns, of other rows.
-    fn is_beside(&self, other: &Self) -> bool {
-        self.left == other.left && self.right == other.right
-    }
-
-    /// Takes rows, except those that are not `whole`.
-    fn feed(
-        &mut self,
-        backend: Backend,
-        view: &View<'_, f64>,
-        rows: Range<usize>,
-        whole: Option<&NullBuffer>,
-        room: &mut Room,
-    ) {
-        self.products = vec![0.0; self.left.len() * self.right.len()];
-        let sides = [self.left.clone(), self.right.clone()];
-        let is_one = self.left == self.right;
-        for rows in steps(rows, (PANEL / view.width.max(1)).clamp(64, 4096)) {
-            let count = match whole {
-                None => rows.len(),
-                Some(whole) => rows.clone().filter(|row| whole.is_valid(*row)).count(),
-            };
-            if count == 0 {
-                continue;
+    /// The largest magnitude of each column, in rows without a null; not finite if one is not.
+    fn extents(&self) -> Result<Vec<f64>> {
+        let View { rows, width, .. } = self.view;
+        let step = rows.div_ceil(PIECES).max(LEAST_ROWS);
+        let mut found: Vec<(Range<usize>, Vec<f64>)> = steps(0..rows, step)
+            .map(|rows| Ok((rows, vec_of(0.0, width)?)))
+            .collect::<Result<_>>()?;
+        let larger = |largest: &mut f64, x: f64| {
+            // A NaN stays.
+            if x.abs() > *largest || x.is_nan() {
+                *largest = x.abs();
             }
-            let Room { rows: held, panels, means } = &mut *room;
-            let x = held.block(view, rows.clone());
-            for (side, columns) in sides.iter().enumerate().take(if is_one { 1 } else { 2 }) {
-                let panel = &mut panels[side];
-                panel.clear();
-                for (row, x) in rows.clone().zip(x.chunks_exact(view.width)) {
-                    if whole.is_none_or(|whole| whole.is_valid(row)) {
-                        panel.extend_from_slice(&x[columns.clone()]);
+        };
+        let tasks = found.iter_mut().collect();
+        let held = RowWorkspace::default;
+        run::each(&self.plan, tasks, held, |held, (rows, extents)| {
+            for rows in steps(rows.clone(), panel_rows(width)) {
+                let x = held.block(&self.view, rows.clone());
+                for (row, x) in rows.zip(x.chunks_exact(width)) {
+                    if self.whole.as_ref().is_none_or(|whole| whole.is_valid(row)) {
+                        extents.iter_mut().zip(x).for_each(|(extent, x)| larger(extent, x.widen()));
                     }
                 }
-                if self.centred {
-                    centre(panel, columns.len(), count, &mut means[side]);
-                    self.between(side, count, &means[side], panel);
-                }
             }
-            if self.centred {
-                self.move_means(
-                    count,
-                    if is_one { [&means[0], &means[0]] } else { [&means[0], &means[1]] },
-                );
-            }
-            self.count += count;
-            let (left, right) = (&panels[0], &panels[if is_one { 0 } else { 1 }]);
-            let of = |panel: &'_ [f64], width: usize| panel.len() / width.max(1);
-            let (a, b) = (sides[0].len(), sides[1].len());
-            let left = Panel::new(left, of(left, a), a, a).transposed();
-            let right = Panel::new(right, of(right, b), b, b);
-            multiply(backend, left, right, true, &mut self.products);
+        })?;
+        let mut extents = vec_of(0.0, width)?;
+        for (_, found) in found {
+            extents.iter_mut().zip(found).for_each(|(extent, found)| larger(extent, found));
         }
+        Ok(extents)
     }
 
-    /// Adds to a centred panel the row whose products are those between the means of what came
-    /// before and of the panel: `√(n m / (n + m))` times their distance.
-    fn between(&self, side: usize, count: usize, means: &[f64], panel: &mut Vec<f64>) {
-        if self.count > 0 {
-            let (n, m) = (self.count as f64, count as f64);
-            let weight = (n * (m / (n + m))).sqrt();
-            panel
-                .extend(means.iter().zip(&self.means[side]).map(|(new, old)| weight * (new - old)));
+    /// Makes products, which were divided already, once more where they are not finite though both
+    /// columns are.
+    fn mend(&self, out: &mut Square, divisor: f64) -> Result<()> {
+        if !self.is_double() || out.doubles().iter().all(|product| product.is_finite()) {
+            return Ok(());
         }
-    }
-
-    fn move_means(&mut self, count: usize, means: [&[f64]; 2]) {
-        let share = count as f64 / (self.count + count) as f64;
-        for (own, new) in self.means.iter_mut().zip(means) {
-            for (own, new) in own.iter_mut().zip(new) {
-                *own = if self.count == 0 { *new } else { *own + (new - *own) * share };
-            }
+        let (width, extents) = (self.view.width, self.extents()?);
+        let is_finite = |a: usize, b: usize| extents[a].is_finite() && extents[b].is_finite();
+        let is_doubtful =
+            |i: usize, product: f64| !product.is_finite() && is_finite(i / width, i % width);
+        let mut products = out.doubles().iter().enumerate();
+        if !products.any(|(i, product)| is_doubtful(i, *product)) {
+            return Ok(());
         }
-    }
-
-    /// Takes the products of the same columns over the rows that follow.
-    fn join(&mut self, next: &Self) {
-        for (own, next) in self.products.iter_mut().zip(&next.products) {
-            *own += next;
-        }
-        if self.centred && self.count > 0 && next.count > 0 {
-            let (n, m) = (self.count as f64, next.count as f64);
-            let weight = n * (m / (n + m));
-            let apart = |side: usize| {
-                let both = next.means[side].iter().zip(&self.means[side]);
-                both.map(|(new, old)| new - old).collect::<Vec<f64>>()
+        let exponents: Vec<i32> = extents.iter().map(|extent| exponent_of(*extent)).collect();
+        self.products(Some(&exponents), |piece, diagonal| {
+            let of_piece =
+                piece.left.clone().flat_map(|a| piece.right.clone().map(move |b| (a, b)));
+            let doubtful: Vec<bool> = of_piece
+                .map(|(a, b)| is_doubtful(a * width + b, out.doubles()[a * width + b]))
+                .collect();
+            let is_wanted = |a: usize, b: usize| {
+                doubtful[(a - piece.left.start) * piece.right.len() + b - piece.right.start]
             };
-            let (left, right) = (apart(0), apart(1));
-            for (products, left) in self.products.chunks_exact_mut(right.len().max(1)).zip(left) {
-                products.iter_mut().zip(&right).for_each(|(p, right)| *p += weight * left * right);
-            }
+            out.put_some(piece, &is_wanted, |again, a, b| {
+                // What cancels leaves rounding errors, which must not be blown up to infinity.
+                let largest = root(diagonal.squares[a], diagonal.squares[b]);
+                let noise = diagonal.count as f64 * f64::EPSILON * largest;
+                let again = if again.abs() <= noise { 0.0 } else { again };
+                times_power(again / divisor, exponents[a] + exponents[b])
+            });
+        })?;
+        Ok(())
+    }
+
+    /// The columns whose correlations are in doubt, because their spread overflowed or vanished.
+    fn doubt(&self, first: &Diagonal) -> Result<Option<Doubtful>> {
+        let is_safe = |square: &f64| (1e-280..f64::INFINITY).contains(square);
+        if !self.is_double() || first.squares.iter().all(is_safe) {
+            return Ok(None);
         }
-        if next.count > 0 {
-            self.move_means(next.count, [&next.means[0], &next.means[1]]);
+        let extents = self.extents()?;
+        // Numbers that are further from zero and different differ by more than 1e-140.
+        let is_spread = |extent: f64| extent == 0.0 || extent >= 1e-120;
+        let is_in_doubt = |(square, extent): (&f64, &f64)| {
+            let is_odd = !square.is_finite() || *square < 1e-280 && !is_spread(*extent);
+            // What is not finite itself has no spread.
+            is_odd && extent.is_finite()
+        };
+        let columns: Vec<bool> = first.squares.iter().zip(&extents).map(is_in_doubt).collect();
+        if !columns.contains(&true) {
+            return Ok(None);
         }
-        self.count += next.count;
+        let exponents = extents.iter().map(|extent| exponent_of(*extent)).collect();
+        Ok(Some(Doubtful { columns, extents, exponents }))
+    }
+
+    /// Whether elements are float64: products of all others neither overflow nor vanish.
+    fn is_double(&self) -> bool {
+        *self.x.element_type() == DataType::Float64
     }
 }
 
-/// Takes the mean of each column from a panel, and says what it was.
-///
-/// The mean is measured from the first row, so that a constant column has it exactly, and its
-/// distances are zero.
-fn centre(panel: &mut [f64], width: usize, count: usize, means: &mut Vec<f64>) {
-    means.clear();
-    means.resize(width, 0.0);
-    let Some(first) = panel.get(..width).map(<[f64]>::to_vec) else { return };
-    for row in panel.chunks_exact(width.max(1)) {
-        for ((mean, x), first) in means.iter_mut().zip(row).zip(&first) {
-            *mean += x - first;
+/// The products of each column with itself, over `count` rows.
+struct Diagonal {
+    count: usize,
+    squares: Vec<f64>,
+}
+
+impl Diagonal {
+    /// The correlation of two columns with such a product: 0 where there is none, because a column
+    /// is constant.
+    fn correlation(&self, product: f64, a: usize, b: usize) -> f64 {
+        match (self.squares[a], self.squares[b]) {
+            (0.0, _) | (_, 0.0) => 0.0,
+            (own, _) if a == b && own.is_finite() => 1.0,
+            // A NaN passes.
+            (x, y) => (product / root(x, y)).clamp(-1.0, 1.0),
         }
-    }
-    for (mean, first) in means.iter_mut().zip(&first) {
-        *mean = first + *mean / count as f64;
-    }
-    for row in panel.chunks_exact_mut(width.max(1)) {
-        row.iter_mut().zip(means.iter()).for_each(|(x, mean)| *x -= mean);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dispatch::Level;
+/// Columns whose correlations are made once more, of columns that were brought near 1.
+struct Doubtful {
+    columns: Vec<bool>,
+    extents: Vec<f64>,
+    exponents: Vec<i32>,
+}
 
-    const BACKEND: Backend = Backend::Native(Level::Portable);
-
-    fn fed(view: &View<'_, f64>, rows: Range<usize>) -> Piece {
-        let mut piece = Piece::new(0..view.width, 0..view.width, true);
-        piece.feed(BACKEND, view, rows, None, &mut Room::default());
-        piece
-    }
-
-    /// Whatever the cut, the joined state is that of the whole, to a few units in the last place
-    /// of the largest product.
-    #[test]
-    fn pieces_joined_are_the_whole() {
-        let values =
-            (0..3000).map(|i| 1e6 + f64::from(i % 17) * f64::from(i % 5)).collect::<Vec<_>>();
-        let array: arrow_array::ArrayRef =
-            std::sync::Arc::new(arrow_array::Float64Array::from(values));
-        let x = Matrix::reshape(&array, 3).unwrap();
-        let view = x.view::<f64>("covariance").unwrap();
-        let whole = fed(&view, 0..1000);
-        for cut in [0, 1, 500, 999, 1000] {
-            let mut joined = fed(&view, 0..cut);
-            joined.join(&fed(&view, cut..1000));
-            assert_eq!(joined.count, 1000);
-            let largest = whole.products.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-            for (a, b) in joined.products.iter().zip(&whole.products) {
-                assert!((a - b).abs() <= 1e-9 * largest, "{cut}: {a} {b}");
-            }
-            for (a, b) in joined.means[0].iter().zip(&whole.means[0]) {
-                assert!((a - b).abs() <= 1e-15 * 1e6 * 8.0, "{cut}: {a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_constant_column_has_no_spread() {
-        let array: arrow_array::ArrayRef =
-            std::sync::Arc::new(arrow_array::Float64Array::from(vec![0.1; 10_000]));
-        let x = Matrix::reshape(&array, 1).unwrap();
-        let view = x.view::<f64>("covariance").unwrap();
-        let mut joined = fed(&view, 0..3333);
-        joined.join(&fed(&view, 3333..10_000));
-        assert_eq!(joined.products, [0.0]);
-        assert_eq!(joined.means[0], [0.1]);
+impl Doubtful {
+    fn is_of(&self, a: usize, b: usize) -> bool {
+        let are_finite = self.extents[a].is_finite() && self.extents[b].is_finite();
+        are_finite && (self.columns[a] || self.columns[b])
     }
 }

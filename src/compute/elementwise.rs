@@ -1,77 +1,45 @@
 //! Runs an operation over the elements of a matrix and an operand, tile by tile.
 //!
 //! Knows how operands broadcast, which results are null and where they are stored; which operation it
-//! is stands in [`super::arithmetic`] and [`super::shape`].
+//! is stands in [`super::arithmetic`].
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
-use super::arithmetic::work;
 use super::operand::Aligned;
-use crate::buffer::Output;
-use crate::dispatch::vendor::Operation;
-use crate::dispatch::{Backend, Level, Plan, Store, Work, machine, run, simd};
+use crate::dispatch::vendor::VendorOp;
+use crate::dispatch::{Backend, Level, Plan, Store, machine, run, simd};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Binary, Body, Divisor, Simd, each, each_past_cache, each_scalar, each_scalar_past_cache,
+    Binary, Body, Divisor, Simd, each, each_scalar, each_scalar_streaming, each_streaming,
     repeat_each,
 };
 use crate::matrix::{
-    self, Bits, Chunk, Column, Matrix, Number, Part, Scratch, TILE, Values, Writer, steps,
+    self, Bits, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, Writer, steps,
 };
 
-/// Runs an operation on a matrix and an operand that was aligned with it.
+/// Runs an operation on a matrix and an operand that was aligned with it, and stores the results in
+/// a type. Unless it is `safe`, results that do not fit are stored as a cast makes them.
 pub(super) fn elementwise<T: Number, O: Binary<T>>(
-    function: &'static str,
     op: O,
-    vendor: Option<Operation>,
+    vendor: Option<VendorOp>,
     x: &Matrix,
     y: Aligned<'_, T>,
+    (to, safe): (&DataType, bool),
+    plan: Plan,
 ) -> Result<Matrix> {
-    planned(function, op, vendor, x, y, x.element_type(), true)
-}
-
-/// Runs an operation on a matrix alone, read as `T`, and stores the results in another type.
-/// Unless it is `safe`, results that do not fit are stored as a cast makes them.
-pub(super) fn converted<T: Number, O: Binary<T>>(
-    function: &'static str,
-    op: O,
-    x: &Matrix,
-    to: &DataType,
-    safe: bool,
-) -> Result<Matrix> {
-    planned(function, op, None, x, Aligned::Scalar(T::default()), to, safe)
-}
-
-fn planned<T: Number, O: Binary<T>>(
-    function: &'static str,
-    op: O,
-    vendor: Option<Operation>,
-    x: &Matrix,
-    y: Aligned<'_, T>,
-    to: &DataType,
-    safe: bool,
-) -> Result<Matrix> {
-    let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to).in_function(function))?;
-    let other = if let Aligned::Matrix(_, y) = &y { y.bytes() } else { 0 };
-    let work = Work {
-        bytes_written: x.rows() * x.width() * writer.size,
-        has_vdsp: vendor.is_some(),
-        ..work(x, other)
-    };
-    let plan = run::planned(&work)?;
+    let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to))?;
     let vendor = vendor.filter(|_| plan.backend == Backend::Vdsp);
     let kernel = AtLevel { op, vendor, level: plan.level(machine()), store: plan.store };
     let cached = AtLevel { store: Store::Cached, ..kernel };
     let failed = AtomicUsize::new(usize::MAX);
     let to = to.clone();
-    Arithmetic { function, kernel: &kernel, cached: &cached, x, y, to, writer, plan, safe, failed }
-        .run()
+    Arithmetic { kernel: &kernel, cached: &cached, x, y, to, writer, plan, safe, failed }.run()
 }
 
 /// An operation on tiles. The rest of this file is compiled once for each type, not for each
@@ -89,7 +57,7 @@ trait Kernel<T>: Sync {
 #[derive(Clone, Copy)]
 struct AtLevel<O> {
     op: O,
-    vendor: Option<Operation>,
+    vendor: Option<VendorOp>,
     level: Level,
     store: Store,
 }
@@ -97,7 +65,7 @@ struct AtLevel<O> {
 impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
     fn each(&self, x: &[T], y: &[T], out: &mut [T]) -> bool {
         if self.vendor.is_some_and(|operation| T::vectors(operation, x, y, out)) {
-            out.iter_mut().for_each(|o| *o = o.settled());
+            out.iter_mut().for_each(|o| *o = o.canonical());
             return false;
         }
         self.level.run(Each { op: self.op, x, y, out, store: self.store })
@@ -105,7 +73,7 @@ impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
 
     fn each_scalar(&self, x: &[T], y: T, out: &mut [T]) -> bool {
         if self.vendor.is_some_and(|operation| T::scalar(operation, x, y, out)) {
-            out.iter_mut().for_each(|o| *o = o.settled());
+            out.iter_mut().for_each(|o| *o = o.canonical());
             return false;
         }
         self.level.run(EachScalar { op: self.op, x, y, out, store: self.store })
@@ -131,7 +99,7 @@ impl<T: Number, O: Binary<T>> Body for Each<'_, T, O> {
     fn run<S: Simd>(self, simd: S) -> bool {
         match self.store {
             Store::Cached => each(self.op, self.x, self.y, self.out),
-            Store::Streaming => each_past_cache(simd, self.op, self.x, self.y, self.out),
+            Store::Streaming => each_streaming(simd, self.op, self.x, self.y, self.out),
         }
     }
 }
@@ -151,14 +119,13 @@ impl<T: Number, O: Binary<T>> Body for EachScalar<'_, T, O> {
     fn run<S: Simd>(self, simd: S) -> bool {
         match self.store {
             Store::Cached => each_scalar(self.op, self.x, self.y, self.out),
-            Store::Streaming => each_scalar_past_cache(simd, self.op, self.x, self.y, self.out),
+            Store::Streaming => each_scalar_streaming(simd, self.op, self.x, self.y, self.out),
         }
     }
 }
 
 /// An operation that is planned.
 struct Arithmetic<'a, T: Number> {
-    function: &'static str,
     kernel: &'a dyn Kernel<T>,
     /// The same with stores through the cache.
     cached: &'a dyn Kernel<T>,
@@ -174,48 +141,27 @@ struct Arithmetic<'a, T: Number> {
     failed: AtomicUsize,
 }
 
-/// Validity of one chunk of the result.
-struct Nulls {
-    rows: Option<NullBuffer>,
-    /// One for a chunk that lies by rows, one per column else.
-    elements: Vec<Option<NullBuffer>>,
-}
-
-impl Nulls {
-    /// Those of the elements of a column, or of all.
-    fn of(&self, column: Option<usize>) -> Option<&NullBuffer> {
-        self.elements.get(column.unwrap_or(0))?.as_ref()
-    }
-
-    /// Whether element `i` of the chunk, or of one column of it, is null.
-    fn is_null(&self, width: usize, column: Option<usize>, i: usize) -> bool {
-        let row = if column.is_some() { i } else { i / width };
-        self.of(column).is_some_and(|nulls| nulls.is_null(i))
-            || self.rows.as_ref().is_some_and(|rows| rows.is_null(row))
-    }
-}
-
-/// Where a run of elements lies.
+/// Elements that lie one behind the other: where they are, and which of their results are null.
 #[derive(Clone, Copy)]
-struct Place<'t, 'a, T: Number> {
+struct Run<'t, 'a, T: Number> {
     part: &'t Part<'a, T>,
-    nulls: &'t Nulls,
+    nulls: &'t ChunkNulls,
     /// The column, if the part lies by columns.
     column: Option<usize>,
 }
 
-impl<T: Number> Place<'_, '_, T> {
+impl<T: Number> Run<'_, '_, T> {
     fn has_nulls(&self) -> bool {
-        self.nulls.of(self.column).is_some() || self.nulls.rows.is_some()
+        self.nulls.are_any(self.column)
     }
 }
 
 /// A run of elements that lie one behind the other.
 struct Task<'t, 'a, T: Number> {
-    place: Place<'t, 'a, T>,
+    place: Run<'t, 'a, T>,
     /// The first element, counted in the part, or in the column.
     first: usize,
-    /// Room for the results, as they are stored.
+    /// OperandWorkspace for the results, as they are stored.
     out: &'t mut [u8],
 }
 
@@ -223,45 +169,35 @@ impl<T: Number> Arithmetic<'_, T> {
     fn run(&self) -> Result<Matrix> {
         let x = self.x;
         let size = self.writer.size;
-        let view = x.view::<T>(self.function)?;
-        let nulls: Vec<Nulls> = view.parts.iter().map(|part| self.nulls(part)).collect();
-        let mut outputs: Vec<Output<u8>> = view
-            .parts
-            .iter()
-            .map(|part| Output::new(self.function, part.rows * part.width * size))
-            .collect::<Result<_>>()?;
+        let view = x.view::<T>()?;
+        let nulls: Vec<ChunkNulls> =
+            view.parts.iter().map(|part| self.nulls(part)).collect::<Result<_>>()?;
+        let mut result = Like::new(x, &self.to, size)?;
         // Whole cache lines, so that no two threads write to one.
         let step = (self.plan.task_bytes / (2 * std::mem::size_of::<T>())).next_multiple_of(TILE);
         let mut tasks = Vec::new();
-        for ((part, nulls), out) in view.parts.iter().zip(&nulls).zip(&mut outputs) {
-            if out.is_empty() {
-                continue;
-            }
-            let by_columns = matches!(part.store, matrix::Store::Columns(_));
-            let run = if by_columns { part.rows * size } else { out.len() };
-            for (c, out) in out.chunks_mut(run).enumerate() {
-                let place = Place { part, nulls, column: by_columns.then_some(c) };
+        for ((part, nulls), runs) in view.parts.iter().zip(&nulls).zip(result.runs()) {
+            for (column, out) in runs {
+                let place = Run { part, nulls, column };
                 let runs = out.chunks_mut(step * size).enumerate();
+                run::reserve(&mut tasks, runs.len());
                 tasks.extend(runs.map(|(i, out)| Task { place, first: i * step, out }));
             }
         }
         let pattern = self.pattern();
-        run::each(self.function, &self.plan, tasks, Tiles::default, |tiles, task| {
+        run::each(&self.plan, tasks, Tiles::default, |tiles, task| {
             self.run_task(task, &pattern, tiles);
         })?;
         let failed = self.failed.load(Ordering::Relaxed);
         if self.safe && failed != usize::MAX {
-            let (function, row) = (self.function, failed / 2);
+            let row = failed / 2;
             return Err(if failed % 2 == 1 {
-                Error::DivisionByZero { function, row }
+                Error::DivisionByZero { row }
             } else {
-                Error::Overflow { function, what: "row", index: row, into: self.to.clone() }
+                Error::Overflow { what: "row", index: row, into: self.to.clone() }
             });
         }
-        let chunks = x.chunks().iter().zip(nulls).zip(outputs);
-        Ok(x.retyped(&self.to).with_chunks(
-            chunks.map(|((chunk, nulls), out)| rebuilt(chunk, size, nulls, out)).collect(),
-        ))
+        result.finish(nulls.into_iter().map(Ok), false)
     }
 
     /// A row vector, repeated until it is long enough that its ends cost nothing.
@@ -275,90 +211,72 @@ impl<T: Number> Arithmetic<'_, T> {
         }
     }
 
-    fn nulls(&self, part: &Part<'_, T>) -> Nulls {
+    fn nulls(&self, part: &Part<'_, T>) -> Result<ChunkNulls> {
+        let (x, width) = (self.x, part.width);
         let rows = part.first..part.first + part.rows;
-        let width = part.width;
-        let by_columns = matches!(part.store, matrix::Store::Columns(_));
-        let own = |y: &Matrix| y.row_nulls(rows.clone());
         let row_nulls = match &self.y {
             Aligned::Scalar(_) | Aligned::Row(..) => None,
-            Aligned::Matrix(_, y) => own(y),
+            Aligned::Matrix(_, y) => y.row_nulls(rows.clone())?,
             // One value per row: a null value makes the row null.
-            Aligned::Column(_, y) if y.width() == 1 => {
-                NullBuffer::union(own(y).as_ref(), y.element_nulls(rows.clone()).as_ref())
+            Aligned::Column(_, y) if y.width() == 1 => y.incomplete_rows(rows.clone())?,
+            Aligned::Column(_, y) => {
+                let all = flat_validity(y)?;
+                all.map(|all| all.slice(rows.start, rows.len()))
             }
-            Aligned::Column(_, y) => flat_validity(y).map(|all| all.slice(rows.start, rows.len())),
+        };
+        let of_row = match &self.y {
+            Aligned::Row(_, y) => flat_validity(y)?,
+            _ => None,
         };
         let element_nulls = |column: Option<usize>| match (&self.y, column) {
-            (Aligned::Scalar(_) | Aligned::Column(..), _) => None,
+            (Aligned::Scalar(_) | Aligned::Column(..), _) => Ok(None),
             (Aligned::Matrix(_, y), None) => y.element_nulls(rows.clone()),
             (Aligned::Matrix(_, y), Some(c)) => y.column_nulls(c, rows.clone()),
-            (Aligned::Row(_, y), None) => flat_validity(y).map(|row| {
-                let repeated =
-                    BooleanBuffer::collect_bool(part.rows * width, |i| row.is_valid(i % width));
-                NullBuffer::new(repeated)
-            }),
-            (Aligned::Row(_, y), Some(c)) => flat_validity(y)
-                .filter(|row| row.is_null(c))
-                .map(|_| NullBuffer::new_null(part.rows)),
+            (Aligned::Row(..), None) => match of_row.as_ref().map(Bits::new) {
+                Some(row) => {
+                    let len = part.rows * width;
+                    matrix::from_bits(len, |i| row.get(i % width)).map(Some)
+                }
+                None => Ok(None),
+            },
+            (Aligned::Row(..), Some(c)) if of_row.as_ref().is_some_and(|row| row.is_null(c)) => {
+                matrix::from_bits(part.rows, |_| false).map(Some)
+            }
+            (Aligned::Row(..), Some(_)) => Ok(None),
         };
-        let union = |own: Option<NullBuffer>, other: Option<NullBuffer>| {
-            NullBuffer::union(own.as_ref(), other.as_ref())
-        };
-        let elements = if by_columns {
-            let own = |c| self.x.column_nulls(c, rows.clone());
-            (0..width).map(|c| union(own(c), element_nulls(Some(c)))).collect()
+        let elements = if part.is_by_columns() {
+            let column = |c| {
+                let own = x.column_nulls(c, rows.clone())?;
+                matrix::union(own, element_nulls(Some(c))?)
+            };
+            (0..width).map(column).collect::<Result<_>>()?
         } else {
-            vec![union(self.x.element_nulls(rows.clone()), element_nulls(None))]
+            let own = x.element_nulls(rows.clone())?;
+            vec![matrix::union(own, element_nulls(None)?)?]
         };
-        Nulls { rows: union(self.x.row_nulls(rows.clone()), row_nulls), elements }
+        let own = x.row_nulls(rows)?;
+        Ok(ChunkNulls { rows: matrix::union(own, row_nulls)?, elements })
     }
 }
 
 /// Which elements are null, row by row, null rows included.
-fn flat_validity(y: &Matrix) -> Option<NullBuffer> {
-    let rows = y.row_nulls(0..y.rows()).map(|rows| rows.expand(y.width()));
-    NullBuffer::union(rows.as_ref(), y.element_nulls(0..y.rows()).as_ref())
-}
-
-/// The result's chunk.
-fn rebuilt(chunk: &Chunk, size: usize, nulls: Nulls, out: Output<u8>) -> Chunk {
-    let buffer = out.into_buffer();
-    let bytes = chunk.rows * size;
-    let values = match &chunk.values {
-        Values::Rows(_) => {
-            let nulls = nulls.elements.into_iter().next().flatten();
-            Values::Rows(Column { values: buffer, nulls })
-        }
-        Values::Columns(_) => Values::Columns(
-            nulls
-                .elements
-                .into_iter()
-                .enumerate()
-                .map(|(c, nulls)| {
-                    let values = buffer.slice_with_length(c * bytes, bytes);
-                    Column { values, nulls }
-                })
-                .collect(),
-        ),
+fn flat_validity(y: &Matrix) -> Result<Option<NullBuffer>> {
+    let rows = match y.row_nulls(0..y.rows())? {
+        Some(rows) => Some(matrix::expand(&rows, y.width())?),
+        None => None,
     };
-    Chunk {
-        rows: chunk.rows,
-        values,
-        row_nulls: nulls.rows,
-        inner_nulls: chunk.inner_nulls.clone(),
-    }
+    matrix::union(rows, y.element_nulls(0..y.rows())?)
 }
 
-/// Room for the tiles of a thread.
+/// OperandWorkspace for the tiles of a thread.
 struct Tiles<T> {
     /// Results on their way to another type.
     held: Scratch<T>,
-    room: Room<T>,
+    workspace: OperandWorkspace<T>,
 }
 
-/// Room for pieces of the operands.
-struct Room<T> {
+/// OperandWorkspace for pieces of the operands.
+struct OperandWorkspace<T> {
     /// A piece of `x` that is stored in another type.
     x: Scratch<T>,
     /// A piece of `y` that had to be copied.
@@ -369,11 +287,11 @@ struct Room<T> {
 
 impl<T> Default for Tiles<T> {
     fn default() -> Self {
-        Self { held: Scratch::new(), room: Room::default() }
+        Self { held: Scratch::new(), workspace: OperandWorkspace::default() }
     }
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for OperandWorkspace<T> {
     fn default() -> Self {
         Self { x: Scratch::new(), y: Scratch::new(), repeated: Scratch::new() }
     }
@@ -393,10 +311,13 @@ impl<T: Number> Arithmetic<'_, T> {
         for piece in steps(0..out.len() / size, TILE) {
             let bytes = &mut out[piece.start * size..piece.end * size];
             let elements = first + piece.start..first + piece.end;
-            let Tiles { held, room } = &mut *tiles;
-            held.resize(if is_same { 0 } else { piece.len() }, T::default());
+            let Tiles { held, workspace } = &mut *tiles;
+            run::resize(held, if is_same { 0 } else { piece.len() }, T::default());
+            // A reborrow of this task's own bytes as elements, checked for size and alignment. It
+            // overlaps no operand: an output is memory that nothing else refers to (buffer.rs).
             let tile = if is_same { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
-            let overflowed = self.compute(kernel, &place, elements.clone(), pattern, room, tile);
+            let overflowed =
+                self.compute(kernel, &place, elements.clone(), pattern, workspace, tile);
             if overflowed && self.safe {
                 self.find_overflow(&place, elements.clone(), pattern);
             }
@@ -412,15 +333,15 @@ impl<T: Number> Arithmetic<'_, T> {
 
     /// Looks at a tile in which something overflowed, for the first row in which it is no null.
     #[cold]
-    fn find_overflow(&self, task: &Place<'_, '_, T>, elements: Range<usize>, pattern: &[T]) {
-        let mut room = Room::default();
+    fn find_overflow(&self, task: &Run<'_, '_, T>, elements: Range<usize>, pattern: &[T]) {
+        let mut workspace = OperandWorkspace::default();
         for i in elements {
             if task.nulls.is_null(task.part.width, task.column, i) {
                 continue;
             }
             let mut result = [T::default()];
             let at = i..i + 1;
-            if self.compute(self.cached, task, at.clone(), pattern, &mut room, &mut result)
+            if self.compute(self.cached, task, at.clone(), pattern, &mut workspace, &mut result)
                 || !self.writer.holds(result[0])
             {
                 let row = if task.column.is_some() { i } else { i / task.part.width };
@@ -428,7 +349,7 @@ impl<T: Number> Arithmetic<'_, T> {
                     let level = Level::Portable;
                     let store = Store::Cached;
                     let divisor = AtLevel { op: Divisor, vendor: None, level, store };
-                    self.compute(&divisor, task, at, pattern, &mut room, &mut result);
+                    self.compute(&divisor, task, at, pattern, &mut workspace, &mut result);
                     result[0] == T::default()
                 };
                 let failed = 2 * (task.part.first + row) + usize::from(by_zero);
@@ -443,21 +364,17 @@ impl<T: Number> Arithmetic<'_, T> {
     fn compute(
         &self,
         kernel: &dyn Kernel<T>,
-        task: &Place<'_, '_, T>,
+        task: &Run<'_, '_, T>,
         elements: Range<usize>,
         pattern: &[T],
-        room: &mut Room<T>,
+        workspace: &mut OperandWorkspace<T>,
         out: &mut [T],
     ) -> bool {
-        let Place { part, column, .. } = *task;
-        let Room { x: stored, y: scratch, repeated } = room;
+        let Run { part, column, .. } = *task;
+        let OperandWorkspace { x: stored, y: scratch, repeated } = workspace;
         let width = part.width;
         let mut any = false;
-        let x = match (&part.store, column) {
-            (matrix::Store::Columns(columns), Some(c)) => columns[c].raw(elements.clone(), stored),
-            (matrix::Store::Rows(rows), _) => rows.raw(elements.clone(), stored),
-            (matrix::Store::Columns(_), None) => return false,
-        };
+        let x = part.raw(column, elements.clone(), stored);
         let fill = T::default();
         match (&self.y, column) {
             (Aligned::Scalar(y), _) => any = kernel.each_scalar(x, *y, out),
@@ -501,7 +418,7 @@ impl<T: Number> Arithmetic<'_, T> {
                     } else {
                         // The piece may begin or end inside a row.
                         let inside = elements.start + at - row * width;
-                        repeated.resize(y.len() * width, fill);
+                        run::resize(repeated, y.len() * width, fill);
                         repeat_each(y, width, repeated);
                         let end = ((row + y.len()) * width).min(elements.end) - elements.start;
                         let y_each = &repeated[inside..inside + end - at];
@@ -536,7 +453,7 @@ impl<T: Number> Arithmetic<'_, T> {
 /// Puts zero where the result is null: values under nulls never leave.
 fn clear_nulls<T: Number>(
     width: usize,
-    nulls: &Nulls,
+    nulls: &ChunkNulls,
     column: Option<usize>,
     elements: Range<usize>,
     out: &mut [T],

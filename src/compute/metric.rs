@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use crate::dispatch::run;
 use crate::kernel::{
-    Distance, Element, Guarded, PairTerms, Product, ProductAndSquare, Products, Second, Simd,
-    SquaredDistance, one_pair, row_pairs,
+    Distance, Element, PairTerms, Product, ProductAndSquare, Products, Second, Simd,
+    SquaredDistance, exponent_of, is_safe_root, one_pair, power_of_two, row_pairs, times_power,
 };
 
 /// How near two vectors are.
@@ -66,7 +67,7 @@ impl Metric {
             _ => 1,
         };
         sums.clear();
-        sums.resize(rows * n, 0.0);
+        run::resize(sums, rows * n, 0.0);
         match self {
             Self::Dot => row_pairs(Product, simd, x, second, width, sums.as_chunks_mut().0),
             Self::L1 => row_pairs(Distance, simd, x, second, width, sums.as_chunks_mut().0),
@@ -78,7 +79,8 @@ impl Metric {
         }
         for (r, sums) in sums.chunks_exact(n).enumerate() {
             let score = match self {
-                Self::Dot | Self::L1 => Some(Some(sums[0])),
+                Self::Dot => product::<T>(sums[0]).map(Some),
+                Self::L1 => Some(Some(sums[0])),
                 Self::L2 => distance::<T>(sums[0]).map(Some),
                 Self::Cosine => cosine([sums[0], sums[1], squares.unwrap_or_else(|| sums[2])]),
             };
@@ -96,7 +98,10 @@ impl Metric {
     #[inline(always)]
     pub(super) fn score<T: Element, S: Simd>(self, simd: S, x: &[T], y: &[T]) -> Option<f64> {
         match self {
-            Self::Dot => Some(sum(Product, simd, x, y)),
+            Self::Dot => match product::<T>(sum(Product, simd, x, y)) {
+                None => self.scaled(simd, x, y),
+                product => product,
+            },
             Self::L1 => Some(sum(Distance, simd, x, y)),
             Self::L2 => match distance::<T>(sum(SquaredDistance, simd, x, y)) {
                 None => self.scaled(simd, x, y),
@@ -109,19 +114,28 @@ impl Metric {
         }
     }
 
-    /// The score where a sum of squares overflows or vanishes: that of vectors which were
+    /// The score where a sum overflows, or one of squares vanishes: that of vectors which were
     /// multiplied by powers of two.
     #[cold]
     fn scaled<T: Element, S: Simd>(self, simd: S, x: &[T], y: &[T]) -> Option<f64> {
+        let are_finite = |x: &[T]| x.iter().all(|x| x.widen().is_finite());
+        if self == Self::Dot && !(are_finite(x) && are_finite(y)) {
+            // Nothing overflowed: it is what the elements make it.
+            return Some(sum(Product, simd, x, y));
+        }
         let wide = |x: &[T]| x.iter().map(|x| x.widen()).collect::<Vec<f64>>();
         let (x, y) = (wide(x), wide(y));
-        let (of_x, of_y) = (largest(&x), largest(&y));
-        if self == Self::Cosine {
-            let (x, y) = (times(&x, scale(of_x)), times(&y, scale(of_y)));
-            return finished(one_pair(Products, simd, [&x[..]], &y, 0)[0]);
+        if self == Self::L2 {
+            let exponent = exponent_of(largest(&x).max(largest(&y)));
+            let (x, y) = (over_power(&x, exponent), over_power(&y, exponent));
+            return Some(times_power(sum(SquaredDistance, simd, &x, &y).sqrt(), exponent));
         }
-        let scale = scale(of_x.max(of_y));
-        Some(sum(SquaredDistance, simd, &times(&x, scale), &times(&y, scale)).sqrt() / scale)
+        let (of_x, of_y) = (exponent_of(largest(&x)), exponent_of(largest(&y)));
+        let (x, y) = (over_power(&x, of_x), over_power(&y, of_y));
+        if self == Self::Dot {
+            return Some(times_power(sum(Product, simd, &x, &y), of_x + of_y));
+        }
+        finished(one_pair(Products, simd, [&x[..]], &y, 0)[0])
     }
 }
 
@@ -136,50 +150,56 @@ fn sum<T: Element, K: PairTerms<1>, S: Simd>(terms: K, simd: S, x: &[T], y: &[T]
     one_pair(terms, simd, [x], y, 0)[0][0]
 }
 
+/// A sum of products; `None` if it cannot be trusted. Products of float32 in float64 do not
+/// overflow.
+#[inline(always)]
+fn product<T>(sum: f64) -> Option<f64> {
+    (std::mem::size_of::<T>() == 4 || sum.is_finite()).then_some(sum)
+}
+
 /// The distance from a sum of squares; `None` if the sum cannot be trusted. Squares of float32 in
 /// float64 do not vanish, so that a zero is one.
 #[inline(always)]
 fn distance<T>(squares: f64) -> Option<f64> {
     let root = squares.sqrt();
     let is_zero = root == 0.0 && std::mem::size_of::<T>() == 4;
-    (is_zero || Guarded::is_safe(root)).then_some(root)
+    (is_zero || is_safe_root(root)).then_some(root)
 }
 
 /// The cosine from the product and both sums of squares; `None` if those cannot be trusted.
 #[inline(always)]
 fn cosine(sums: [f64; 3]) -> Option<Option<f64>> {
-    let is_safe = Guarded::is_safe(sums[1].sqrt()) && Guarded::is_safe(sums[2].sqrt());
+    let is_safe = is_safe_root(sums[1].sqrt()) && is_safe_root(sums[2].sqrt());
     is_safe.then(|| finished(sums))
 }
 
+/// None for a zero vector, whatever the other is.
 #[inline(always)]
 fn finished([product, x, y]: [f64; 3]) -> Option<f64> {
-    let (x, y) = (x.sqrt(), y.sqrt());
-    // Rounding must not leave more than 1 for arccos to choke on; a NaN passes.
-    (x > 0.0 && y > 0.0 || x.is_nan() || y.is_nan()).then(|| (product / (x * y)).clamp(-1.0, 1.0))
-}
-
-fn times(x: &[f64], scale: f64) -> Vec<f64> {
-    x.iter().map(|x| x * scale).collect()
-}
-
-pub(super) fn largest(x: &[f64]) -> f64 {
-    x.iter().fold(0.0, |largest, x| largest.max(x.abs()))
-}
-
-/// The power of two that brings a magnitude near 1; 1 for zero, infinities and NaN.
-pub(super) fn scale(magnitude: f64) -> f64 {
-    if magnitude == 0.0 || !magnitude.is_finite() {
-        return 1.0;
+    if x == 0.0 || y == 0.0 {
+        return None;
     }
-    // Bounded, because the inverse of a subnormal number may be infinite.
-    2f64.powi(-(magnitude.log2().floor() as i32).clamp(-1000, 1000))
+    // A vector and itself, or its opposite: the product of two roots need not be the square.
+    let norms = if x == y && product.abs() == x { x } else { x.sqrt() * y.sqrt() };
+    // Rounding must not leave more than 1 for arccos to choke on; a NaN passes.
+    Some((product / norms).clamp(-1.0, 1.0))
+}
+
+pub(super) fn over_power(x: &[f64], exponent: i32) -> Vec<f64> {
+    let power = power_of_two(-exponent);
+    x.iter().map(|x| x * power).collect()
+}
+
+/// The largest magnitude among finite numbers.
+pub(super) fn largest(x: &[f64]) -> f64 {
+    let finite = x.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+    finite.fold(0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::Metric;
-    use crate::kernel::Portable;
+    use crate::kernel::{Portable, times_power};
 
     #[test]
     fn scores_neither_overflow_nor_vanish() {
@@ -193,5 +213,39 @@ mod tests {
         assert_eq!(Metric::Cosine.score(Portable, &[0.0f32, 0.0], &[1.0, 2.0]), None);
         assert!(Metric::Cosine.score(Portable, &[f32::NAN, 0.0], &[1.0, 2.0]).unwrap().is_nan());
         assert_eq!(Metric::L2.score(Portable, &[1.0f32], &[f32::INFINITY]), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn a_product_that_fits_does_not_overflow_on_the_way() {
+        let dot = |x: &[f64], y: &[f64]| Metric::Dot.score(Portable, x, y).unwrap();
+        assert_eq!(dot(&[1e200, 1e200, 3.0], &[1e200, -1e200, 5.0]), 0.0);
+        let (x, y) = ([1e200, 0.0, 1e150, 0.0, 1e200], [1e200, 0.0, 1e150, 0.0, -1e200]);
+        assert_eq!(dot(&x, &y), 1e150 * 1e150);
+        // The exponents are apart: neither factor may be brought back before the other.
+        assert_eq!(dot(&[f64::MAX; 4], &[0.25; 4]), f64::MAX);
+        assert_eq!(dot(&[f64::MAX, -f64::MAX], &[4.0, 4.0]), 0.0);
+        assert_eq!(dot(&[1e200], &[-1e200]), f64::NEG_INFINITY);
+        assert_eq!(dot(&[1e300, 1e-300], &[1.0, f64::INFINITY]), f64::INFINITY);
+        assert!(dot(&[f64::NAN, 1e200], &[1.0, 1e200]).is_nan());
+    }
+
+    #[test]
+    fn a_zero_vector_has_no_cosine_even_with_nan() {
+        for odd in [f64::NAN, f64::INFINITY, 1e-200, 1e200, 1.0] {
+            assert_eq!(Metric::Cosine.score(Portable, &[0.0, -0.0], &[odd, 1.0]), None, "{odd}");
+            assert_eq!(Metric::Cosine.score(Portable, &[1.0, odd], &[0.0, 0.0]), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_vector_has_the_cosine_one_with_itself() {
+        for power in [-1060, -700, -1, 0, 3, 700, 1010] {
+            for i in 1..2000 {
+                let x = [f64::from(i), 0.1, -7.3 / f64::from(i)].map(|x| times_power(x, power));
+                assert_eq!(Metric::Cosine.score(Portable, &x, &x), Some(1.0), "{x:?}");
+                let y = x.map(|x| -x);
+                assert_eq!(Metric::Cosine.score(Portable, &x, &y), Some(-1.0), "{x:?}");
+            }
+        }
     }
 }

@@ -1,56 +1,90 @@
-//! What a user calls, in Arrow terms: one file per family, and the table of all functions.
+//! What a user calls, in Arrow terms. The way of a call, from Arrow array to Arrow array:
 //!
-//! Each function checks types and shapes, asks for a plan, splits the work on boundaries that do
-//! not change the answer, and joins values, counts and validity into arrays. Loops live in
-//! `kernel`, layouts and nulls in `matrix`, threads in `dispatch`.
+//! ```text
+//!   ArrayRef, RecordBatch, chunks         any layout of numbers                       arrow
+//!      │  Matrix::try_from
+//!      ▼
+//!   Matrix                                rows × width, a view: no copy               matrix
+//!      │  sum(&x, per) · call_function("sum", [x], options)
+//!      ▼
+//!   Function                              an entry of the table: data                 table/
+//!      │  bind: arguments counted, options checked                                    call
+//!      ▼
+//!   Driven                                x, operands, options of one driver          reduce, arithmetic,
+//!      │  works: the passes it takes, and the bytes that each moves                   transform, …
+//!      ▼
+//!   Prepared { passes: [Pass { work, plan }] }   explain prints it                    dispatch::plan
+//!      │  run
+//!      ▼
+//!   tasks on threads, tiles in L1         boundaries that do not change the answer    dispatch::run,
+//!      │  Level::run                                                                  matrix::view
+//!      ▼
+//!   loops over slices                     compiled for an instruction set             kernel
+//!      │
+//!      ▼
+//!   Like::finish, array_of                values and validity of the caller's type    matrix::result
+//!      │  Matrix::to_arrays
+//!      ▼
+//!   ArrayRef                              of the type that came in                    arrow
+//! ```
+//!
+//! One driver for each way of running: `reduce` (split by `reduction`), `elementwise`,
+//! `pairs`, `transform` (by blocks of rows, `by_rows`), `product`, `covariance`, `top_k` and
+//! `transpose`. They hold no loops, no layouts and no threads.
 
+mod accumulate;
 mod arithmetic;
 mod by_rows;
+mod call;
+mod contiguous;
 mod covariance;
-mod dense;
 mod elementwise;
+mod groups;
 mod metric;
 mod operand;
 mod options;
 mod pairs;
 mod product;
 mod reduce;
+mod reduction;
 pub mod registry;
-mod shape;
-mod split;
+mod result_type;
+mod state;
 mod table;
 mod top_k;
 mod transform;
+mod transpose;
 mod value;
 
 use std::fmt;
 
 use arrow_schema::DataType;
 
+pub use accumulate::Accumulator;
 pub use arithmetic::{
-    abs, add, broadcast_add, clip, divide, maximum, minimum, multiply, negate, scale, sqrt, square,
-    subtract,
+    Operation, abs, add, broadcast_add, cast, clip, divide, maximum, minimum, multiply, negate,
+    scale, sqrt, square, subtract,
 };
-pub use covariance::{correlation, covariance, gram};
+pub use call::Pass;
+pub use covariance::{OfColumns, correlation, covariance, gram};
+pub use groups::{GroupStatistic, Groups, Members};
 pub use metric::Metric;
 pub use operand::Operand;
-#[cfg(feature = "python")]
-pub(crate) use options::TYPES;
 pub use options::{OptionKind, OptionSpec, OptionValue, Options};
+#[cfg(feature = "python")]
+pub(crate) use options::{TYPES, element_type};
 pub use pairs::{Vectors, cosine_similarity, dot, l1_distance, l2_distance};
-pub use product::{matmul, pairwise};
+pub use product::{Product, matmul, pairwise};
 pub use reduce::{
-    Order, ReduceOptions, argmax, argmin, count_valid, max, mean, mean_with, min, norm, std, sum,
-    sum_with, var,
+    Order, ReduceOptions, Statistic, argmax, argmin, count, max, mean, min, norm, reduce, std, sum,
+    var,
 };
-pub use registry::{Function, call_function, get_function, list_functions};
-pub use shape::{cast, transpose};
+pub use registry::{Driver, Function, call_function, get_function, list_functions};
+pub use result_type::{ArgumentType, ResultKind, ResultType, Shape};
 pub use top_k::{TopK, top_k};
-pub use transform::{center, minmax_scale, normalize, softmax, standardize};
+pub use transform::{Transform, center, minmax_scale, normalize, softmax, standardize};
+pub use transpose::transpose;
 pub use value::Value;
-
-use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 
 /// What one result of a reduction is made from. NumPy's `axis` beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +112,7 @@ pub(crate) const NUMBERS: &str = "elements of an integer or floating-point type"
 
 /// Runs `$body` with `$T` standing for the type that elements of a matrix are computed in.
 macro_rules! with_wide {
-    ($function:expr, $element:expr, $T:ident => $body:expr) => {
+    ($element:expr, $T:ident => $body:expr) => {
         match $element {
             arrow_schema::DataType::Float16 | arrow_schema::DataType::Float32 => {
                 type $T = f32;
@@ -97,7 +131,6 @@ macro_rules! with_wide {
                 $body
             }
             other => Err(crate::error::Error::Type {
-                function: $function,
                 expected: crate::compute::NUMBERS,
                 got: other.clone(),
             }),
@@ -109,7 +142,7 @@ pub(crate) use with_wide;
 /// Runs `$body` with `$T` standing for the type in which functions that give floats compute:
 /// float32 for float16 and float32, float64 for all others.
 macro_rules! with_float {
-    ($function:expr, $element:expr, $T:ident => $body:expr) => {
+    ($element:expr, $T:ident => $body:expr) => {
         match $element {
             arrow_schema::DataType::Float16 | arrow_schema::DataType::Float32 => {
                 type $T = f32;
@@ -120,7 +153,6 @@ macro_rules! with_float {
                 $body
             }
             other => Err(crate::error::Error::Type {
-                function: $function,
                 expected: crate::compute::NUMBERS,
                 got: other.clone(),
             }),
@@ -132,13 +164,4 @@ pub(crate) use with_float;
 /// The type of means, norms, products and the like: that of the elements, or float64.
 fn real_type(element: &DataType) -> &DataType {
     if element.is_floating() { element } else { &DataType::Float64 }
-}
-
-/// Refuses a `y` (called `what`) whose elements have another type than those of `x`.
-fn same_type(function: &'static str, what: &'static str, x: &Matrix, y: &Matrix) -> Result<()> {
-    if x.element_type() == y.element_type() {
-        return Ok(());
-    }
-    let (expected, got) = (x.element_type().clone(), y.element_type().clone());
-    Err(Error::Mixed { function, what, expected, got })
 }

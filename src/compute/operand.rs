@@ -6,9 +6,12 @@
 use std::borrow::Cow;
 
 use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 
-use super::dense::all_rows;
-use super::{NUMBERS, same_type};
+use super::NUMBERS;
+use super::call::{self, Pass};
+use super::contiguous::all_rows;
+use crate::dispatch::Work;
 use crate::error::{Error, Result};
 use crate::matrix::{self, Matrix, Number, Scratch, View};
 
@@ -44,7 +47,7 @@ enum Kind<'a> {
     /// The elements of a matrix as one column.
     Column(Cow<'a, Matrix>),
     /// A matrix that lines up by its shape.
-    Matrix(&'a Matrix),
+    Matrix(Cow<'a, Matrix>),
 }
 
 impl<'a> Operand<'a> {
@@ -69,6 +72,61 @@ impl<'a> Operand<'a> {
     /// [`Error::Type`] unless the array is of numbers.
     pub fn column(array: &dyn Array) -> Result<Self> {
         Ok(Self(Kind::Column(Cow::Owned(Matrix::reshape(array, 1)?))))
+    }
+
+    /// A matrix that lines up by its shape.
+    pub(super) fn held(matrix: Cow<'a, Matrix>) -> Self {
+        Self(Kind::Matrix(matrix))
+    }
+
+    /// All elements, in order, as one value per column.
+    pub(super) fn held_row(matrix: Cow<'a, Matrix>) -> Self {
+        Self(Kind::Row(matrix))
+    }
+
+    /// All elements, in order, as one value per row.
+    pub(super) fn held_column(matrix: Cow<'a, Matrix>) -> Self {
+        Self(Kind::Column(matrix))
+    }
+
+    /// The matrix that it holds.
+    fn matrix(&self) -> Option<&Matrix> {
+        match &self.0 {
+            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) => None,
+            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => Some(y),
+        }
+    }
+
+    /// The pass that converts it to the element type of `x`, if it has another.
+    pub(super) fn conversion(&self, x: &Matrix) -> Option<(&'static str, Work)> {
+        call::conversion(x, self.matrix()?)
+    }
+
+    /// Converts it to the element type of `x`, in the first of `passes`, if it has another.
+    pub(super) fn convert(
+        &mut self,
+        what: &'static str,
+        x: &Matrix,
+        passes: &mut &[Pass],
+    ) -> Result<()> {
+        if let Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) = &mut self.0 {
+            let made = match call::converted(what, x, y, passes)? {
+                Cow::Owned(made) => Some(made),
+                Cow::Borrowed(_) => None,
+            };
+            if let Some(made) = made {
+                *y = Cow::Owned(made);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that are read of it.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) => 0,
+            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => y.bytes(),
+        }
     }
 
     /// All elements of a matrix, in order, as one value per column.
@@ -108,7 +166,7 @@ impl From<i64> for Operand<'_> {
 
 impl<'a> From<&'a Matrix> for Operand<'a> {
     fn from(matrix: &'a Matrix) -> Self {
-        Self(Kind::Matrix(matrix))
+        Self(Kind::Matrix(Cow::Borrowed(matrix)))
     }
 }
 
@@ -127,11 +185,10 @@ const Y: &str = "y";
 
 impl Operand<'_> {
     /// The operand as one number.
-    pub(super) fn number<T: Number>(&self, function: &'static str, x: &Matrix) -> Result<T> {
-        match self.align(function, x)? {
+    pub(super) fn number<T: Number>(&self, x: &Matrix) -> Result<T> {
+        match self.align(x)? {
             Aligned::Scalar(number) => Ok(number),
             _ => Err(Error::Argument {
-                function,
                 argument: "bound",
                 expected: "one number",
                 got: "an array".to_owned(),
@@ -139,12 +196,26 @@ impl Operand<'_> {
         }
     }
 
+    /// Gives a width to whichever of `x` and the operand is a list column that has none, as no
+    /// row of it is valid.
+    pub(super) fn fitted<'x>(&mut self, x: &'x Matrix) -> Result<Cow<'x, Matrix>> {
+        match &mut self.0 {
+            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) | Kind::Column(_) => {
+                Ok(Cow::Borrowed(x))
+            }
+            Kind::Row(y) => x.fitted(y.rows() * y.width()),
+            Kind::Matrix(y) => {
+                if y.is_of_unknown_width() {
+                    *y = Cow::Owned(y.fitted(x.width())?.into_owned());
+                }
+                // A list of width 1 is a column, of one value per row.
+                if y.width() == 1 { Ok(Cow::Borrowed(x)) } else { x.fitted(y.width()) }
+            }
+        }
+    }
+
     /// Checks the operand against `x`.
-    pub(super) fn align<T: Number>(
-        &self,
-        function: &'static str,
-        x: &Matrix,
-    ) -> Result<Aligned<'_, T>> {
+    pub(super) fn align<T: Number>(&self, x: &Matrix) -> Result<Aligned<'_, T>> {
         match &self.0 {
             Kind::Number(number) => {
                 // To a float as it is stored first, so that it is rounded once.
@@ -153,27 +224,24 @@ impl Operand<'_> {
                 } else {
                     *number
                 };
-                held(function, x, T::from_number(stored), number).map(Aligned::Scalar)
+                held(x, T::from_number(stored), number).map(Aligned::Scalar)
             }
-            Kind::Integer(number) => {
-                held(function, x, T::from_integer(*number), number).map(Aligned::Scalar)
-            }
-            Kind::Scalar(one) => Ok(Aligned::Scalar(scalar(function, x, one)?)),
-            Kind::Row(y) => row(function, x, y),
-            Kind::Column(y) => column(function, x, y),
+            Kind::Integer(number) => held(x, T::from_integer(*number), number).map(Aligned::Scalar),
+            Kind::Scalar(one) => Ok(Aligned::Scalar(scalar(x, one)?)),
+            Kind::Row(y) => row(x, y),
+            Kind::Column(y) => column(x, y),
             Kind::Matrix(y) if y.rows() == x.rows() && y.width() == x.width() => {
-                same_type(function, Y, x, y)?;
-                Ok(Aligned::Matrix(y.view(function)?, y))
+                Ok(Aligned::Matrix(y.view()?, y))
             }
-            Kind::Matrix(y) if y.width() == 1 && x.width() != 1 => column(function, x, y),
-            Kind::Matrix(y) if y.rows() == 1 && x.rows() != 1 => row(function, x, y),
+            Kind::Matrix(y) if y.width() == 1 && x.width() != 1 => column(x, y),
+            Kind::Matrix(y) if y.rows() == 1 && x.rows() != 1 => row(x, y),
             Kind::Matrix(y) if y.width() != x.width() => {
                 let (expected, got) = (x.width(), y.width());
-                Err(Error::Width { function, what: Y, expected, got })
+                Err(Error::Width { what: Y, expected, got })
             }
             Kind::Matrix(y) => {
                 let (expected, got) = (x.rows(), y.rows());
-                Err(Error::Rows { function, what: Y, expected, got })
+                Err(Error::Rows { what: Y, expected, got })
             }
         }
     }
@@ -181,57 +249,64 @@ impl Operand<'_> {
 
 /// A number as the elements of `x` are stored, or an error that says it does not fit.
 pub(super) fn held<T: Number>(
-    function: &'static str,
     x: &Matrix,
     value: Option<T>,
     number: &dyn std::fmt::Display,
 ) -> Result<T> {
     value.and_then(|value| matrix::held(value, x.element_type())).ok_or_else(|| Error::Number {
-        function,
         what: Y,
         number: number.to_string(),
         element: x.element_type().clone(),
     })
 }
 
-fn scalar<T: Number>(function: &'static str, x: &Matrix, one: &ArrayRef) -> Result<T> {
+fn scalar<T: Number>(x: &Matrix, one: &ArrayRef) -> Result<T> {
     if one.len() != 1 {
-        return Err(Error::Rows { function, what: "a scalar y", expected: 1, got: one.len() });
+        return Err(Error::Rows { what: "a scalar y", expected: 1, got: one.len() });
     }
     if one.is_null(0) {
-        return Err(Error::NullScalar { function, what: Y });
+        return Err(Error::NullScalar { what: Y });
     }
-    let y = Matrix::reshape(one, 1).map_err(|_| Error::Type {
-        function,
-        expected: NUMBERS,
-        got: one.data_type().clone(),
-    })?;
-    same_type(function, Y, x, &y)?;
-    Ok(y.view(function)?.parts[0].flat(0..1, T::default(), &mut Scratch::new())[0])
+    let got = || one.data_type().clone();
+    let y = Matrix::reshape(one, 1).map_err(|_| Error::Type { expected: NUMBERS, got: got() })?;
+    if x.element_type().is_integer() && !got().is_integer() {
+        return Err(Error::Mixed { what: Y, expected: x.element_type().clone(), got: got() });
+    }
+    // As a number is: rounded once to a float as it is stored, or an integer that fits.
+    let first = |view: View<'_, f64>| view.parts[0].flat(0..1, 0.0, &mut Scratch::new())[0];
+    match one.data_type() {
+        DataType::UInt64 => {
+            let value = y.view::<u64>()?.parts[0].flat(0..1, 0, &mut Scratch::new())[0];
+            held(x, T::from_integer(value.into()), &value)
+        }
+        integer if integer.is_integer() => {
+            let value = y.view::<i64>()?.parts[0].flat(0..1, 0, &mut Scratch::new())[0];
+            held(x, T::from_integer(value.into()), &value)
+        }
+        _ => {
+            let value = first(y.view()?);
+            let stored = matrix::held(value, x.element_type()).unwrap_or(value);
+            held(x, T::from_number(stored), &value)
+        }
+    }
 }
 
-fn row<'a, T: Number>(function: &'static str, x: &Matrix, y: &'a Matrix) -> Result<Aligned<'a, T>> {
+fn row<'a, T: Number>(x: &Matrix, y: &'a Matrix) -> Result<Aligned<'a, T>> {
     let (expected, got) = (x.width(), y.rows() * y.width());
     if expected != got {
-        return Err(Error::Width { function, what: Y, expected, got });
+        return Err(Error::Width { what: Y, expected, got });
     }
-    same_type(function, Y, x, y)?;
     // Values under nulls are read too: what they make is null, and never leaves.
     if let Some(values) = y.dense_values() {
         return Ok(Aligned::Row(Cow::Borrowed(values), y));
     }
-    Ok(Aligned::Row(all_rows(function, y)?, y))
+    Ok(Aligned::Row(all_rows(y)?, y))
 }
 
-fn column<'a, T: Number>(
-    function: &'static str,
-    x: &Matrix,
-    y: &'a Matrix,
-) -> Result<Aligned<'a, T>> {
+fn column<'a, T: Number>(x: &Matrix, y: &'a Matrix) -> Result<Aligned<'a, T>> {
     let (expected, got) = (x.rows(), y.rows() * y.width());
     if expected != got {
-        return Err(Error::Rows { function, what: Y, expected, got });
+        return Err(Error::Rows { what: Y, expected, got });
     }
-    same_type(function, Y, x, y)?;
-    Ok(Aligned::Column(y.view(function)?, y))
+    Ok(Aligned::Column(y.view()?, y))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use arrow_schema::DataType;
 
-use super::{Operand, Order, Per, ReduceOptions};
+use super::{Metric, Operand, Order, Per, ReduceOptions};
 use crate::error::{Error, Result};
 
 /// The value of an option.
@@ -191,7 +191,7 @@ pub(crate) const TYPES: [(&str, DataType); 11] = [
 ];
 
 /// The element type of a name; pyarrow prints some under names of its own.
-fn element_type(name: &str) -> Option<DataType> {
+pub(crate) fn element_type(name: &str) -> Option<DataType> {
     let name = match name {
         "halffloat" => "float16",
         "float" => "float32",
@@ -226,9 +226,9 @@ pub struct OptionSpec {
     pub by_place: bool,
 }
 
-fn refused(function: &'static str, spec: &OptionSpec, got: &OptionValue) -> Error {
+fn refused(spec: &OptionSpec, got: &OptionValue) -> Error {
     let (option, expected) = (spec.name, spec.kind.expected());
-    Error::OptionValue { function, option, expected, got: got.to_string() }
+    Error::OptionValue { option, expected, got: got.to_string() }
 }
 
 /// Options that were checked against a function's own.
@@ -239,26 +239,21 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    pub(super) fn new(
-        function: &'static str,
-        specs: &'static [OptionSpec],
-        given: &'a Options,
-    ) -> Result<Self> {
+    pub(super) fn new(specs: &'static [OptionSpec], given: &'a Options) -> Result<Self> {
         for (name, value) in given.iter() {
             let Some(spec) = specs.iter().find(|spec| spec.name == name) else {
                 return Err(Error::NoSuchOption {
-                    function,
                     option: name.to_owned(),
                     known: specs.iter().map(|spec| spec.name).collect(),
                 });
             };
             if !spec.kind.takes(value) {
-                return Err(refused(function, spec, value));
+                return Err(refused(spec, value));
             }
         }
         let unset = |spec: &&OptionSpec| spec.kind.is_required() && given.get(spec.name).is_none();
         if let Some(spec) = specs.iter().find(unset) {
-            return Err(refused(function, spec, &OptionValue::None));
+            return Err(refused(spec, &OptionValue::None));
         }
         Ok(Self { specs, given })
     }
@@ -287,11 +282,11 @@ impl<'a> Checked<'a> {
         order(&self.get("ord")).unwrap_or(Order::Two)
     }
 
-    /// The word chosen, of those that the option lists.
-    pub(super) fn choice(&self, name: &str) -> String {
-        match self.get(name) {
-            OptionValue::Text(word) => word,
-            _ => String::new(),
+    /// The metric chosen.
+    pub(super) fn metric(&self) -> Option<Metric> {
+        match self.get("metric") {
+            OptionValue::Text(word) => Metric::named(&word),
+            _ => None,
         }
     }
 
@@ -337,6 +332,8 @@ impl<'a> Checked<'a> {
                 OptionValue::Count(n) => usize::try_from(n).unwrap_or(default.min_count),
                 _ => default.min_count,
             },
+            ddof: self.count("ddof"),
+            order: self.order(),
         }
     }
 }

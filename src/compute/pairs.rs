@@ -12,10 +12,11 @@ use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::dense::all_rows;
-use super::{Metric, same_type};
-use crate::buffer::Output;
-use crate::dispatch::{Family, Level, Work, machine, run};
+use super::call::{self, Call, Driven, Held, Pass};
+use super::contiguous::all_rows;
+use super::{Metric, Value, real_type};
+use crate::buffer::{Output, collected};
+use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Body, Real, Second, Simd};
 use crate::matrix::{self, Matrix, Number, Scratch, TILE, View, array_of, steps};
@@ -48,7 +49,7 @@ pub enum Vectors<'a> {
 ///
 /// [`Error::Width`], [`Error::Rows`] or [`Error::Mixed`] if `y` does not fit.
 pub fn dot(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
-    call("dot", x, y, Metric::Dot)
+    execute("dot", x, y, Metric::Dot)
 }
 
 /// The cosine of the angle between each row of `x` and a row of `y`, or one vector; null for a
@@ -58,7 +59,7 @@ pub fn dot(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
 ///
 /// As [`dot`].
 pub fn cosine_similarity(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
-    call("cosine_similarity", x, y, Metric::Cosine)
+    execute("cosine_similarity", x, y, Metric::Cosine)
 }
 
 /// The Euclidean distance of each row of `x` from a row of `y`, or from one vector.
@@ -67,7 +68,7 @@ pub fn cosine_similarity(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
 ///
 /// As [`dot`].
 pub fn l2_distance(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
-    call("l2_distance", x, y, Metric::L2)
+    execute("l2_distance", x, y, Metric::L2)
 }
 
 /// The sum of the distances, element by element, of each row of `x` from a row of `y`, or from one
@@ -77,44 +78,103 @@ pub fn l2_distance(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
 ///
 /// As [`dot`].
 pub fn l1_distance(x: &Matrix, y: &Vectors<'_>) -> Result<ArrayRef> {
-    call("l1_distance", x, y, Metric::L1)
-}
-
-/// The bytes that such a function moves; `other` are those of `y`.
-pub(crate) fn work(x: &Matrix, other: usize) -> Work {
-    let element = x.bytes() / (x.rows() * x.width()).max(1);
-    Work {
-        family: Family::Reduction,
-        bytes_read: x.bytes().saturating_add(other),
-        bytes_written: x.rows() * element,
-        has_vdsp: false,
-    }
+    execute("l1_distance", x, y, Metric::L1)
 }
 
 const Y: &str = "y";
 
-fn call(function: &'static str, x: &Matrix, y: &Vectors<'_>, metric: Metric) -> Result<ArrayRef> {
+fn execute(
+    function: &'static str,
+    x: &Matrix,
+    y: &Vectors<'_>,
+    metric: Metric,
+) -> Result<ArrayRef> {
+    let (y, is_one) = match y {
+        Vectors::Rows(y) => (*y, false),
+        Vectors::One(y) => (*y, true),
+    };
+    let (x, y) = (Held::Borrowed(x), Held::Borrowed(y));
+    let call = PairsCall { x, y, is_one, gives_one: false, metric };
+    call::execute(function, &call)?.into_array()
+}
+
+/// The call of a function of the table.
+pub(super) fn bind<'a>(metric: Metric, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    let (x, y) = (call.matrix(0)?, call.matrix(1)?);
+    if call.are_two_vectors() {
+        let x = Held::Owned(x.as_row()?);
+        return Ok(Box::new(PairsCall { x, y, is_one: true, gives_one: true, metric }));
+    }
+    // A vector is one for all rows, and so is a list of one row; never by its length.
+    let is_one = y.is_vector() || y.rows() == 1 && x.rows() != 1;
+    Ok(Box::new(PairsCall { x, y, is_one, gives_one: false, metric }))
+}
+
+/// The call that multiplies a matrix with one vector.
+pub(super) fn with_one<'a>(x: Held<'a>, y: Held<'a>) -> Box<dyn Driven + 'a> {
+    Box::new(PairsCall { x, y, is_one: true, gives_one: false, metric: Metric::Dot })
+}
+
+/// A call of such a function.
+struct PairsCall<'a> {
+    x: Held<'a>,
+    y: Held<'a>,
+    /// Whether `y` is one vector for all rows.
+    is_one: bool,
+    /// Whether both are one vector, and the result is one number.
+    gives_one: bool,
+    metric: Metric,
+}
+
+impl Driven for PairsCall<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        let x = &self.x;
+        let size = real_type(x.element_type()).primitive_width().unwrap_or(8);
+        let work = Work {
+            family: Family::Reduction,
+            bytes_read: x.bytes().saturating_add(self.y.bytes()),
+            bytes_written: x.rows().saturating_mul(size),
+            has_vdsp: false,
+        };
+        call::conversion(x, &self.y).into_iter().chain([("pair", work)]).collect()
+    }
+
+    fn run(&self, mut passes: &[Pass]) -> Result<Value> {
+        let y = call::converted(Y, &self.x, &self.y, &mut passes)?;
+        let y = if self.is_one { Vectors::One(&y) } else { Vectors::Rows(&y) };
+        let scores = scored(&self.x, &y, self.metric, passes[0].plan)?;
+        Ok(if self.gives_one { Value::Scalar(scores) } else { Value::Vector(scores) })
+    }
+}
+
+fn scored(x: &Matrix, y: &Vectors<'_>, metric: Metric, plan: Plan) -> Result<ArrayRef> {
     let other = match y {
         Vectors::Rows(y) | Vectors::One(y) => *y,
     };
-    same_type(function, Y, x, other)?;
+    let wanted = match y {
+        Vectors::Rows(y) => y.width(),
+        Vectors::One(y) => y.rows() * y.width(),
+    };
+    let (x, other) = (&*x.fitted(wanted)?, &*other.fitted(x.width())?);
+    let y = &match y {
+        Vectors::Rows(_) => Vectors::Rows(other),
+        Vectors::One(_) => Vectors::One(other),
+    };
     match x.element_type() {
         // Rounded once, so not through float32.
-        half @ DataType::Float16 => Pairs::<f64>::new(function, x, y, metric)?.run::<f64>(half),
-        single @ DataType::Float32 => Pairs::<f32>::new(function, x, y, metric)?.run::<f32>(single),
-        _ => Pairs::<f64>::new(function, x, y, metric)?.run::<f64>(&DataType::Float64),
+        half @ DataType::Float16 => Pairs::<f64>::new(x, y, metric)?.run::<f64>(half, plan),
+        single @ DataType::Float32 => Pairs::<f32>::new(x, y, metric)?.run::<f32>(single, plan),
+        _ => Pairs::<f64>::new(x, y, metric)?.run::<f64>(&DataType::Float64, plan),
     }
 }
 
 /// A call that is checked.
 struct Pairs<'a, T: Number> {
-    function: &'static str,
     metric: Metric,
     x: &'a Matrix,
     view: View<'a, T>,
     y: Paired<'a, T>,
     nulls: Option<NullBuffer>,
-    work: Work,
 }
 
 enum Paired<'a, T: Number> {
@@ -123,65 +183,55 @@ enum Paired<'a, T: Number> {
 }
 
 impl<'a, T: Number> Pairs<'a, T> {
-    fn new(function: &'static str, x: &'a Matrix, y: &Vectors<'a>, metric: Metric) -> Result<Self> {
+    fn new(x: &'a Matrix, y: &Vectors<'a>, metric: Metric) -> Result<Self> {
         let rows = x.rows();
-        let (paired, nulls, other) = match y {
+        let (paired, nulls) = match y {
             Vectors::Rows(y) => {
                 if y.width() != x.width() {
                     let (expected, got) = (x.width(), y.width());
-                    return Err(Error::Width { function, what: Y, expected, got });
+                    return Err(Error::Width { what: Y, expected, got });
                 }
                 if y.rows() != rows {
-                    return Err(Error::Rows { function, what: Y, expected: rows, got: y.rows() });
+                    return Err(Error::Rows { what: Y, expected: rows, got: y.rows() });
                 }
-                (Paired::Rows(y.view(function)?), y.incomplete_rows(0..rows), y.bytes())
+                (Paired::Rows(y.view()?), y.incomplete_rows(0..rows)?)
             }
             Vectors::One(y) => {
                 let (expected, got) = (x.width(), y.rows() * y.width());
                 if expected != got {
-                    return Err(Error::Width { function, what: Y, expected, got });
+                    return Err(Error::Width { what: Y, expected, got });
                 }
-                let incomplete = y.incomplete_rows(0..y.rows());
-                let nulls = incomplete.map(|_| NullBuffer::new_null(rows));
-                (Paired::One(all_rows(function, y)?), nulls, 0)
+                let nulls = match y.incomplete_rows(0..y.rows())? {
+                    Some(_) => Some(matrix::from_bits(rows, |_| false)?),
+                    None => None,
+                };
+                (Paired::One(all_rows(y)?), nulls)
             }
         };
-        let own = x.incomplete_rows(0..rows);
-        Ok(Self {
-            function,
-            metric,
-            x,
-            view: x.view(function)?,
-            y: paired,
-            nulls: NullBuffer::union(own.as_ref(), nulls.as_ref()),
-            work: work(x, other),
-        })
+        let own = x.incomplete_rows(0..rows)?;
+        Ok(Self { metric, x, view: x.view()?, y: paired, nulls: matrix::union(own, nulls)? })
     }
 
-    fn run<O: Number + Real>(&self, to: &DataType) -> Result<ArrayRef> {
-        let plan = run::planned(&self.work)?;
+    fn run<O: Number + Real>(&self, to: &DataType, plan: Plan) -> Result<ArrayRef> {
         let level = plan.level(machine());
         let (rows, width) = (self.x.rows(), self.x.width());
-        let mut out = Output::<O>::new(self.function, rows)?;
+        let mut out = Output::<O>::new(rows)?;
         let row_bytes = (width * std::mem::size_of::<T>()).max(1);
         let rows_per_task = (plan.task_bytes / row_bytes).max(1);
-        let tasks: Vec<(usize, &mut [O])> = out
-            .chunks_mut(rows_per_task)
-            .enumerate()
-            .map(|(i, out)| (i * rows_per_task, out))
-            .collect();
+        let tasks = out.chunks_mut(rows_per_task).enumerate();
+        let tasks = collected(tasks.map(|(i, out)| (i * rows_per_task, out)))?;
         let zeros = Mutex::new(Vec::new());
-        run::each(self.function, &plan, tasks, Room::default, |room, (first, out)| {
-            self.some_rows(level, first, out, room);
-            if !room.missing.is_empty() {
+        run::each(&plan, tasks, PairWorkspace::default, |workspace, (first, out)| {
+            self.some_rows(level, first, out, workspace);
+            if !workspace.missing.is_empty() {
                 let mut zeros = zeros.lock().unwrap_or_else(PoisonError::into_inner);
-                zeros.append(&mut room.missing);
+                zeros.append(&mut workspace.missing);
             }
         })?;
         let zeros = zeros.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let zeros = matrix::null_at(rows, zeros);
-        let nulls = NullBuffer::union(self.nulls.as_ref(), zeros.as_ref());
-        array_of(self.function, out, nulls, to)
+        let zeros = matrix::null_at(rows, &zeros)?;
+        let nulls = matrix::union(self.nulls.clone(), zeros)?;
+        array_of(out, nulls, to)
     }
 
     /// Writes the results of the rows from `first` on, and says which of them are missing.
@@ -190,10 +240,10 @@ impl<'a, T: Number> Pairs<'a, T> {
         level: Level,
         first: usize,
         out: &mut [O],
-        room: &mut Room<T>,
+        workspace: &mut PairWorkspace<T>,
     ) {
         let (metric, width) = (self.metric, self.view.width);
-        let Room { x: x_room, y: y_room, sums, missing } = room;
+        let PairWorkspace { x: x_room, y: y_room, sums, missing } = workspace;
         for (part, rows) in self.view.rows(first..first + out.len()) {
             let step = if part.is_dense() { ROWS_HELD } else { (TILE / width.max(1)).max(1) };
             for rows in steps(rows, step.min(ROWS_HELD)) {
@@ -221,15 +271,15 @@ impl<'a, T: Number> Pairs<'a, T> {
     }
 }
 
-/// Room for the tiles of a thread.
-struct Room<T> {
+/// PairWorkspace for the tiles of a thread.
+struct PairWorkspace<T> {
     x: Scratch<T>,
     y: Scratch<T>,
     sums: Vec<f64>,
     missing: Vec<usize>,
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for PairWorkspace<T> {
     fn default() -> Self {
         Self { x: Scratch::new(), y: Scratch::new(), sums: Vec::new(), missing: Vec::new() }
     }
@@ -261,7 +311,7 @@ impl<T: Number, O: Real> Body for Scores<'_, T, O> {
             if score.is_none() {
                 missing.push(first_row + r);
             }
-            out[r] = O::round(score.unwrap_or(0.0)).settled();
+            out[r] = O::round(score.unwrap_or(0.0)).canonical();
         });
     }
 }

@@ -1,36 +1,108 @@
 //! Reductions: one number in all, per column or per row.
 
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, Int64Array};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
-use super::split::{ByVendor, Finish, Reduction};
-use super::{Per, real_type, with_wide};
+use super::call::{self, Call, Driven, Held, Pass};
+use super::reduction::{ByVendor, Reduction, Results, Valid};
+use super::state::{Finish, Required};
+use super::{Per, Value, real_type, with_wide};
+use crate::buffer::Output;
 use crate::dispatch::vendor::Vendor;
-use crate::dispatch::{Family, Work};
+use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    At, Deviation, Element, ExactSum, Extreme, Guarded, Integer, Itself, Magnitude, Place, Real,
+    ArgExtreme, Deviation, Element, ExactSum, Extreme, Indexed, Integer, Itself, Magnitude, Real,
     Reducer, Spread, Squared, Sums,
 };
-use crate::matrix::{Counts, Matrix, Number, array_of, count};
+use crate::matrix::{self, Matrix, Number, array_of};
 
-/// How a reduction treats nulls and empties.
+/// What is reduced to one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Statistic {
+    /// The elements, added up. Floats are added in float64 and rounded once; integers exactly, and
+    /// come out as int64 or uint64.
+    Sum,
+    /// The sum by the count. Of integers, the exact sum, divided and rounded to float64 once.
+    Mean,
+    /// The smallest element. A NaN wins, and −0 is less than +0.
+    Min,
+    /// The largest element. A NaN wins, and +0 is more than −0.
+    Max,
+    /// How many elements are not null, as int64.
+    Count,
+    /// Squared distances from the mean, added up and divided by the count less `ddof`; null where
+    /// the count is not more than that. Of integers in float64.
+    ///
+    /// One pass over memory; each leaf of 1024 elements is shifted by its first, and means are kept
+    /// to twice the digits of a float64, so a mean far from zero costs no digits.
+    Var,
+    /// The root of the variance.
+    Std,
+    /// The norm of an [`Order`]. Of integers in float64. Squares that overflow or vanish in float64
+    /// do not disturb it.
+    Norm,
+    /// The index of the smallest element, as int64: in the matrix, counted row by row, in its
+    /// column or in its row. The first of several; the first NaN if there is one.
+    ArgMin,
+    /// The index of the largest element.
+    ArgMax,
+}
+
+impl Statistic {
+    /// Its name in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Count => "count",
+            Self::Var => "var",
+            Self::Std => "std",
+            Self::Norm => "norm",
+            Self::ArgMin => "argmin",
+            Self::ArgMax => "argmax",
+        }
+    }
+
+    /// The type of its results.
+    pub(super) fn result_type(self, element: &DataType) -> DataType {
+        match self {
+            Self::Sum if element.is_unsigned_integer() => DataType::UInt64,
+            Self::Sum if element.is_signed_integer() => DataType::Int64,
+            Self::Count | Self::ArgMin | Self::ArgMax => DataType::Int64,
+            Self::Min | Self::Max => element.clone(),
+            Self::Sum | Self::Mean | Self::Var | Self::Std | Self::Norm => {
+                real_type(element).clone()
+            }
+        }
+    }
+}
+
+/// How a reduction treats nulls and empties, and which variance or norm it is.
+///
+/// ```
+/// use raptors_arrow::compute::ReduceOptions;
+///
+/// let sample = ReduceOptions { ddof: 1, ..ReduceOptions::default() };
+/// assert!(sample.skip_nulls && sample.min_count == 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduceOptions {
     /// Skip nulls; else one null makes its result null.
     pub skip_nulls: bool,
     /// Fewer valid values than this make the result null.
     pub min_count: usize,
+    /// What is taken from the count before it divides a variance: 1 for a sample.
+    pub ddof: usize,
+    /// Which norm.
+    pub order: Order,
 }
 
 impl Default for ReduceOptions {
     fn default() -> Self {
-        Self { skip_nulls: true, min_count: 1 }
+        Self { skip_nulls: true, min_count: 1, ddof: 0, order: Order::Two }
     }
 }
 
@@ -45,10 +117,36 @@ pub enum Order {
     Infinity,
 }
 
-/// Adds up a matrix: one sum in all, per column or per row, as an array of 1, `width` or `rows`.
+/// Reduces a matrix to one number in all, per column or per row: an array of 1, `width` or `rows`.
 ///
-/// Floats are added in float64 and rounded once; integers are added exactly, and come out as int64
-/// or uint64.
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Float64Type};
+/// use raptors_arrow::{Matrix, compute::{Per, ReduceOptions, Statistic, reduce}};
+///
+/// let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0, 6.0]));
+/// let x = Matrix::reshape(&flat, 2)?;
+/// let sample = ReduceOptions { ddof: 1, ..ReduceOptions::default() };
+/// let variances = reduce(Statistic::Var, &x, Per::Column, &sample)?;
+/// assert_eq!(variances.as_primitive::<Float64Type>().values(), &[2.0, 8.0]);
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Overflow`] for integers whose sum does not fit 64 bits.
+pub fn reduce(
+    statistic: Statistic,
+    x: &Matrix,
+    per: Per,
+    options: &ReduceOptions,
+) -> Result<ArrayRef> {
+    let call = Reduce { x: Held::Borrowed(x), statistic, per, options: *options };
+    call::execute(statistic.name(), &call)?.into_array()
+}
+
+/// Adds up a matrix, in all, per column or per row,
+/// with the default options. See [`Statistic::Sum`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,43 +154,20 @@ pub enum Order {
 /// use raptors_arrow::{Matrix, compute::{Per, sum}};
 ///
 /// let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0, 4.0]));
-/// let x = Matrix::reshape(&flat, 2)?;
-/// let sums = sum(&x, Per::Column)?;
-/// assert_eq!(sums.as_primitive::<Float64Type>().values(), &[4.0, 6.0]);
+/// let results = sum(&Matrix::reshape(&flat, 2)?, Per::Column)?;
+/// assert_eq!(results.as_primitive::<Float64Type>().values(), &[4.0, 6.0]);
 /// # Ok::<(), raptors_arrow::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// [`Error::Overflow`] for integers whose sum does not fit 64 bits.
+/// As [`reduce`].
 pub fn sum(x: &Matrix, per: Per) -> Result<ArrayRef> {
-    sum_with(x, per, &ReduceOptions::default())
+    reduce(Statistic::Sum, x, per, &ReduceOptions::default())
 }
 
-/// [`sum`] with options.
-///
-/// # Errors
-///
-/// As [`sum`].
-pub fn sum_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    let call = Call { function: "sum", x, per, options: *options };
-    match x.element_type() {
-        DataType::UInt64 => {
-            call.run::<u64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
-        }
-        unsigned if unsigned.is_unsigned_integer() => {
-            call.run::<i64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
-        }
-        signed if signed.is_signed_integer() => {
-            call.run::<i64, i64, _, _>(ExactSum, None, ExactTotal, &DataType::Int64)
-        }
-        _ => call.sums(Total),
-    }
-}
-
-/// The mean of a matrix: in all, per column or per row, as an array of 1, `width` or `rows`.
-///
-/// Of integers the mean is the exact sum, divided and rounded to float64 once.
+/// The mean in all, of each column or of each row,
+/// with the default options. See [`Statistic::Mean`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -100,158 +175,160 @@ pub fn sum_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRe
 /// use raptors_arrow::{Matrix, compute::{Per, mean}};
 ///
 /// let flat: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None, Some(3.0), Some(4.0)]));
-/// let x = Matrix::reshape(&flat, 2)?;
-/// let means = mean(&x, Per::Column)?;
-/// assert_eq!(means.as_primitive::<Float64Type>().values(), &[2.0, 4.0]);
+/// let results = mean(&Matrix::reshape(&flat, 2)?, Per::Column)?;
+/// assert_eq!(results.as_primitive::<Float64Type>().values(), &[2.0, 4.0]);
 /// # Ok::<(), raptors_arrow::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// None but those of every call: no memory, an interrupt, a setting.
+/// As [`reduce`].
 pub fn mean(x: &Matrix, per: Per) -> Result<ArrayRef> {
-    mean_with(x, per, &ReduceOptions::default())
+    reduce(Statistic::Mean, x, per, &ReduceOptions::default())
 }
 
-/// [`mean`] with options.
+/// The smallest element in all, of each column or of each row,
+/// with the default options. See [`Statistic::Min`].
 ///
 /// # Errors
 ///
-/// As [`mean`].
-pub fn mean_with(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    let call = Call { function: "mean", x, per, options: *options };
-    match x.element_type() {
-        DataType::UInt64 => {
-            call.run::<u64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
-        }
-        integer if integer.is_integer() => {
-            call.run::<i64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
-        }
-        _ => call.sums(Mean),
-    }
+/// As [`reduce`].
+pub fn min(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Min, x, per, &ReduceOptions::default())
 }
 
-/// The least element: in all, per column or per row. A NaN wins, and −0 is less than +0.
+/// The largest element in all, of each column or of each row,
+/// with the default options. See [`Statistic::Max`].
 ///
 /// # Errors
 ///
-/// As [`mean`].
-pub fn min(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    Call { function: "min", x, per, options: at_least_one(options) }
-        .extreme(Extreme::<false, false>)
+/// As [`reduce`].
+pub fn max(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Max, x, per, &ReduceOptions::default())
 }
 
-/// The greatest element: in all, per column or per row. A NaN wins, and +0 is more than −0.
+/// How many elements are not null in all, in each column or in each row,
+/// with the default options. See [`Statistic::Count`].
 ///
 /// # Errors
 ///
-/// As [`mean`].
-pub fn max(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    Call { function: "max", x, per, options: at_least_one(options) }.extreme(Extreme::<true, false>)
+/// As [`reduce`].
+pub fn count(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Count, x, per, &ReduceOptions::default())
 }
 
-/// Where the least element is, as int64: its number in the matrix, row by row, in its column or in
-/// its row. The first of several; the first NaN if there is one.
+/// The variance of all elements, of each column or of each row,
+/// with the default options. See [`Statistic::Var`].
+///
+/// # Errors
+///
+/// As [`reduce`].
+pub fn var(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Var, x, per, &ReduceOptions::default())
+}
+
+/// The standard deviation of all elements, of each column or of each row,
+/// with the default options. See [`Statistic::Std`].
+///
+/// # Errors
+///
+/// As [`reduce`].
+pub fn std(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Std, x, per, &ReduceOptions::default())
+}
+
+/// The norm of all elements, of each column or of each row,
+/// with the default options. See [`Statistic::Norm`].
+///
+/// # Errors
+///
+/// As [`reduce`].
+pub fn norm(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::Norm, x, per, &ReduceOptions::default())
+}
+
+/// Where the smallest element is, in all, in each column or in each row,
+/// with the default options. See [`Statistic::ArgMin`].
 ///
 /// ```
 /// use std::sync::Arc;
-/// use arrow_array::{ArrayRef, Float32Array, cast::AsArray, types::Int64Type};
-/// use raptors_arrow::{Matrix, compute::{Per, ReduceOptions, argmin}};
+/// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Int64Type};
+/// use raptors_arrow::{Matrix, compute::{Per, argmin}};
 ///
-/// let flat: ArrayRef = Arc::new(Float32Array::from(vec![None, Some(2.0), Some(3.0), Some(1.0)]));
-/// let x = Matrix::reshape(&flat, 2)?;
-/// let places = argmin(&x, Per::Row, &ReduceOptions::default())?;
-/// assert_eq!(places.as_primitive::<Int64Type>().values(), &[1, 1]);
+/// let flat: ArrayRef = Arc::new(Float64Array::from(vec![None, Some(2.0), Some(3.0), Some(1.0)]));
+/// let results = argmin(&Matrix::reshape(&flat, 2)?, Per::Column)?;
+/// assert_eq!(results.as_primitive::<Int64Type>().values(), &[1, 1]);
 /// # Ok::<(), raptors_arrow::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// As [`mean`].
-pub fn argmin(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    Call { function: "argmin", x, per, options: at_least_one(options) }.place(Place::<false>)
+/// As [`reduce`].
+pub fn argmin(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::ArgMin, x, per, &ReduceOptions::default())
 }
 
-/// Where the greatest element is, as [`argmin`] says it.
+/// Where the largest element is, in all, in each column or in each row,
+/// with the default options. See [`Statistic::ArgMax`].
 ///
 /// # Errors
 ///
-/// As [`mean`].
-pub fn argmax(x: &Matrix, per: Per, options: &ReduceOptions) -> Result<ArrayRef> {
-    Call { function: "argmax", x, per, options: at_least_one(options) }.place(Place::<true>)
+/// As [`reduce`].
+pub fn argmax(x: &Matrix, per: Per) -> Result<ArrayRef> {
+    reduce(Statistic::ArgMax, x, per, &ReduceOptions::default())
 }
 
-/// The variance: squared distances from the mean, added up and divided by the count less `ddof`.
-/// Null where the count is not more than `ddof`. Of integers in float64.
-///
-/// One pass over memory; each leaf of 1024 elements is shifted by its first, so a mean far from
-/// zero costs no digits.
-///
-/// # Errors
-///
-/// As [`mean`].
-pub fn var(x: &Matrix, per: Per, ddof: usize, options: &ReduceOptions) -> Result<ArrayRef> {
-    let options = more_than(ddof, options);
-    let finish = Variance { ddof, root: false };
-    Call { function: "var", x, per, options }.floats(Sums(Deviation), finish)
+/// The call of a function of the table.
+pub(super) fn bind<'a>(statistic: Statistic, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    let (x, per, options) = (call.matrix(0)?, call.per(), call.options.reduce());
+    Ok(Box::new(Reduce { x, statistic, per, options }))
 }
 
-/// The standard deviation: the root of [`var`].
-///
-/// # Errors
-///
-/// As [`mean`].
-pub fn std(x: &Matrix, per: Per, ddof: usize, options: &ReduceOptions) -> Result<ArrayRef> {
-    let options = more_than(ddof, options);
-    let finish = Variance { ddof, root: true };
-    Call { function: "std", x, per, options }.floats(Sums(Deviation), finish)
+/// A call of a reduction.
+struct Reduce<'a> {
+    x: Held<'a>,
+    statistic: Statistic,
+    per: Per,
+    options: ReduceOptions,
 }
 
-/// The norm of all elements, of each column or of each row. Of integers in float64.
-///
-/// Squares that overflow or vanish in float64 do not disturb it.
-///
-/// # Errors
-///
-/// As [`mean`].
-pub fn norm(x: &Matrix, per: Per, order: Order, options: &ReduceOptions) -> Result<ArrayRef> {
-    let call = Call { function: "norm", x, per, options: *options };
-    match order {
-        Order::One => call.floats(Sums(Magnitude), Total),
-        Order::Infinity => call.floats(Extreme::<true, true>, Largest),
-        Order::Two => {
-            let norms = call.floats(Sums(Squared), Root)?;
-            if !call.is_doubtful(&norms) {
-                return Ok(norms);
-            }
-            call.run::<f64, f64, _, _>(Sums(Guarded), None, Root, norms.data_type())
-        }
+impl Driven for Reduce<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        vec![("reduce", work(&self.x, self.per, self.statistic))]
+    }
+
+    fn run(&self, passes: &[Pass]) -> Result<Value> {
+        let Self { statistic, per, options, .. } = *self;
+        let run = Run { x: &self.x, per, options, plan: passes[0].plan };
+        let array = match statistic {
+            Statistic::Count => run.count(),
+            _ => with_reducer(statistic, self.x.element_type(), &options, run),
+        }?;
+        Ok(match per {
+            Per::Matrix => Value::Scalar(array),
+            Per::Column | Per::Row => Value::Vector(array),
+        })
     }
 }
 
-/// How many elements are not null, as int64.
-///
-/// # Errors
-///
-/// As [`mean`].
-#[allow(clippy::unnecessary_wraps, reason = "every function of the table gives a result")]
-pub fn count_valid(x: &Matrix, per: Per) -> Result<ArrayRef> {
-    let counts = count(x, per);
-    let len = results(x, per).0;
-    let values: Vec<i64> = (0..len).map(|i| counts.get(i) as i64).collect();
-    let nulls = if per == Per::Row { x.row_nulls(0..x.rows()) } else { None };
-    Ok(Arc::new(Int64Array::new(values.into(), nulls)))
-}
-
 /// The bytes that a reduction moves.
-pub(crate) fn work(x: &Matrix, per: Per) -> Work {
-    let element = x.bytes() / (x.rows() * x.width()).max(1);
+pub(super) fn work(x: &Matrix, per: Per, statistic: Statistic) -> Work {
+    let element = x.element_type();
+    let result = statistic.result_type(element).primitive_width().unwrap_or(8);
+    // Values are not counted, only their validity.
+    let elements = x.rows().saturating_mul(x.width());
+    let validity = if x.has_nulls() { elements.div_ceil(8) } else { 0 };
+    let is_sum = matches!(statistic, Statistic::Sum | Statistic::Mean);
     Work {
         family: Family::Reduction,
-        bytes_read: x.bytes(),
-        bytes_written: results(x, per).0 * element,
+        bytes_read: if statistic == Statistic::Count { validity } else { x.bytes() },
+        bytes_written: results(x, per).0.saturating_mul(result),
         // `sve` wants one contiguous run per result.
-        has_vdsp: per != Per::Column && !x.is_by_columns() && !x.has_nulls(),
+        has_vdsp: is_sum
+            && matches!(element, DataType::Float32 | DataType::Float64)
+            && per != Per::Column
+            && !x.is_by_columns()
+            && !x.has_nulls(),
     }
 }
 
@@ -264,136 +341,212 @@ fn results(x: &Matrix, per: Per) -> (usize, usize) {
     }
 }
 
-/// For functions that have no answer for no elements.
-fn at_least_one(options: &ReduceOptions) -> ReduceOptions {
-    more_than(0, options)
-}
-
-fn more_than(ddof: usize, options: &ReduceOptions) -> ReduceOptions {
-    let least = ddof.saturating_add(1);
-    ReduceOptions { min_count: options.min_count.max(least), ..*options }
-}
-
-/// A call of a reduction.
-struct Call<'a> {
-    function: &'static str,
+/// A reduction that is planned.
+#[derive(Clone, Copy)]
+struct Run<'a> {
     x: &'a Matrix,
     per: Per,
     options: ReduceOptions,
+    plan: Plan,
 }
 
-impl Call<'_> {
-    /// Reduces elements read as `T` to results made as `O` and stored as `to`.
-    fn run<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
-        &self,
-        reducer: R,
-        vendor: Option<ByVendor<T, R::Node>>,
-        finish: F,
+impl Run<'_> {
+    fn count(&self) -> Result<ArrayRef> {
+        let Self { x, per, .. } = *self;
+        let counts = matrix::count(x, per)?;
+        let mut values = Output::<i64>::new(results(x, per).0)?;
+        run::in_steps(0..values.len(), 1 << 20, |range| {
+            range.for_each(|i| values[i] = counts.get(i) as i64);
+            Ok(())
+        })?;
+        let nulls = if per == Per::Row { x.row_nulls(0..x.rows())? } else { None };
+        array_of(values, nulls, &DataType::Int64)
+    }
+}
+
+impl WithReducer for Run<'_> {
+    type Out = ArrayRef;
+
+    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+        self,
+        how: How<T, R, F>,
         to: &DataType,
     ) -> Result<ArrayRef> {
-        let Self { function, x, per, options } = *self;
-        let reduction = Reduction::<T, R>::new(function, x, reducer, vendor, work(x, per))?;
-        let counts = count(x, per);
-        let (values, failed) = reduction.results(per, &counts, finish)?;
-        let nulls = nulls(x, per, &counts, &options);
+        let Self { x, per, options, plan } = self;
+        let reduction = Reduction::new(x.view::<T>()?, how.reducer, how.vendor, plan);
+        let (len, full) = results(x, per);
+        let min = how.min_count as u64;
+        let required = Required { min, all: (!options.skip_nulls).then_some(full as u64) };
+        let Results { values, valid, failed } = reduction.results(per, how.finish, required)?;
+        let mut nulls = match valid {
+            Valid::All(true) => None,
+            Valid::All(false) => Some(matrix::from_bits(len, |_| false)?),
+            Valid::Each(valid) => Some(matrix::from_bits(len, |i| valid[i])?),
+        };
+        if per == Per::Row && x.null_rows() > 0 {
+            nulls = matrix::union(nulls, x.row_nulls(0..x.rows())?)?;
+        }
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         let is_valid = |i: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*i));
-        if let Some(index) = failed.into_iter().filter(is_valid).min() {
+        if let Some(index) = failed.into_iter().find(is_valid) {
             let what = match per {
                 Per::Matrix => "result",
                 Per::Column => "column",
                 Per::Row => "row",
             };
-            return Err(Error::Overflow { function, what, index, into: to.clone() });
+            return Err(Error::Overflow { what, index, into: to.clone() });
         }
-        array_of(function, values, nulls, to)
+        array_of(values, nulls, to)
+    }
+}
+
+/// How elements read as `T` become results: by which reducer, and what is made of its nodes.
+pub(super) struct How<T: Number, R: Reducer<T>, F> {
+    pub(super) reducer: R,
+    pub(super) vendor: Option<ByVendor<T, R::Node>>,
+    pub(super) finish: F,
+    /// Fewer valid values than this give null.
+    pub(super) min_count: usize,
+}
+
+/// What is done with a statistic once its types are known: a call, or an accumulator.
+pub(super) trait WithReducer {
+    type Out;
+    /// Elements read as `T`, results made as `O` and stored as `to`.
+    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+        self,
+        how: How<T, R, F>,
+        to: &DataType,
+    ) -> Result<Self::Out>;
+}
+
+/// Calls `visitor` with the reducer and the types of a statistic of elements of a type.
+pub(super) fn with_reducer<V: WithReducer>(
+    statistic: Statistic,
+    element: &DataType,
+    options: &ReduceOptions,
+    visitor: V,
+) -> Result<V::Out> {
+    let typed = Typed { element, min_count: options.min_count, visitor };
+    match statistic {
+        Statistic::Sum => typed.sum(),
+        Statistic::Mean => typed.mean(),
+        Statistic::Min => typed.more_than(0).extreme(Extreme::<false, false>),
+        Statistic::Max => typed.more_than(0).extreme(Extreme::<true, false>),
+        Statistic::ArgMin => typed.more_than(0).index(ArgExtreme::<false>),
+        Statistic::ArgMax => typed.more_than(0).index(ArgExtreme::<true>),
+        // Whatever is reduced, its count is counted.
+        Statistic::Count => typed.more_than(0).extreme(Extreme::<true, false>),
+        Statistic::Var | Statistic::Std => {
+            let (ddof, root) = (options.ddof, statistic == Statistic::Std);
+            typed.more_than(ddof).floats(Sums(Deviation), Variance { ddof, root })
+        }
+        Statistic::Norm => match options.order {
+            Order::One => typed.floats(Sums(Magnitude), Total),
+            Order::Infinity => typed.floats(Extreme::<true, true>, Largest),
+            Order::Two => typed.floats(Sums(Squared), Root),
+        },
+    }
+}
+
+/// A visitor, and the type of the elements.
+struct Typed<'a, V> {
+    element: &'a DataType,
+    min_count: usize,
+    visitor: V,
+}
+
+impl<V: WithReducer> Typed<'_, V> {
+    /// The same with no answer for `n` values or fewer.
+    fn more_than(self, n: usize) -> Self {
+        Self { min_count: self.min_count.max(n.saturating_add(1)), ..self }
+    }
+
+    fn visit<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+        self,
+        reducer: R,
+        vendor: Option<ByVendor<T, R::Node>>,
+        finish: F,
+        to: &DataType,
+    ) -> Result<V::Out> {
+        let min_count = self.min_count;
+        self.visitor.with::<T, O, R, F>(How { reducer, vendor, finish, min_count }, to)
+    }
+
+    fn sum(self) -> Result<V::Out> {
+        match self.element {
+            DataType::UInt64 => {
+                self.visit::<u64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
+            }
+            unsigned if unsigned.is_unsigned_integer() => {
+                self.visit::<i64, u64, _, _>(ExactSum, None, ExactTotal, &DataType::UInt64)
+            }
+            signed if signed.is_signed_integer() => {
+                self.visit::<i64, i64, _, _>(ExactSum, None, ExactTotal, &DataType::Int64)
+            }
+            _ => self.sums(Total),
+        }
+    }
+
+    fn mean(self) -> Result<V::Out> {
+        match self.element {
+            DataType::UInt64 => {
+                self.visit::<u64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
+            }
+            integer if integer.is_integer() => {
+                self.visit::<i64, f64, _, _>(ExactSum, None, ExactMean, &DataType::Float64)
+            }
+            _ => self.sums(Mean),
+        }
     }
 
     /// A reduction of floats; float16 (which must be rounded once, so not through float32) and
     /// integers are read as float64.
-    fn floats<R, F>(&self, reducer: R, finish: F) -> Result<ArrayRef>
+    fn floats<R, F>(self, reducer: R, finish: F) -> Result<V::Out>
     where
         R: Reducer<f32> + Reducer<f64>,
         F: Finish<<R as Reducer<f32>>::Node, f32> + Finish<<R as Reducer<f64>>::Node, f64>,
     {
-        self.floats_or_vendor(reducer, (None, None), finish)
-    }
-
-    /// The same for sums, which a vendor library may make.
-    fn sums<F: Finish<f64, f32> + Finish<f64, f64>>(&self, finish: F) -> Result<ArrayRef> {
-        let single: ByVendor<f32, f64> = |x| <f32 as Vendor>::sum(x).map(f64::from);
-        let double: ByVendor<f64, f64> = |x| <f64 as Vendor>::sum(x);
-        self.floats_or_vendor(Sums(Itself), (Some(single), Some(double)), finish)
-    }
-
-    #[allow(clippy::type_complexity, reason = "one vendor function for each type")]
-    fn floats_or_vendor<R, F>(
-        &self,
-        reducer: R,
-        vendor: (
-            Option<ByVendor<f32, <R as Reducer<f32>>::Node>>,
-            Option<ByVendor<f64, <R as Reducer<f64>>::Node>>,
-        ),
-        finish: F,
-    ) -> Result<ArrayRef>
-    where
-        R: Reducer<f32> + Reducer<f64>,
-        F: Finish<<R as Reducer<f32>>::Node, f32> + Finish<<R as Reducer<f64>>::Node, f64>,
-    {
-        let to = real_type(self.x.element_type());
-        match self.x.element_type() {
-            DataType::Float32 => self.run::<f32, f32, R, F>(reducer, vendor.0, finish, to),
-            _ => self.run::<f64, f64, R, F>(reducer, vendor.1, finish, to),
+        let to = real_type(self.element);
+        match self.element {
+            DataType::Float32 => self.visit::<f32, f32, R, F>(reducer, None, finish, to),
+            _ => self.visit::<f64, f64, R, F>(reducer, None, finish, to),
         }
     }
 
-    fn extreme<R>(&self, reducer: R) -> Result<ArrayRef>
+    /// The same for sums, which a vendor library may make.
+    fn sums<F: Finish<f64, f32> + Finish<f64, f64>>(self, finish: F) -> Result<V::Out> {
+        let to = real_type(self.element);
+        if *self.element == DataType::Float32 {
+            let vendor: ByVendor<f32, f64> = |x| <f32 as Vendor>::sum(x).map(f64::from);
+            return self.visit::<f32, f32, _, F>(Sums(Itself), Some(vendor), finish, to);
+        }
+        let vendor: ByVendor<f64, f64> = |x| <f64 as Vendor>::sum(x);
+        self.visit::<f64, f64, _, F>(Sums(Itself), Some(vendor), finish, to)
+    }
+
+    fn extreme<R>(self, reducer: R) -> Result<V::Out>
     where
         R: Reducer<f32, Node = f32>
             + Reducer<f64, Node = f64>
             + Reducer<i64, Node = i64>
             + Reducer<u64, Node = u64>,
     {
-        let to = self.x.element_type();
-        with_wide!(self.function, to, T => self.run::<T, T, R, _>(reducer, None, AsIs, to))
+        let to = self.element;
+        with_wide!(to, T => self.visit::<T, T, R, _>(reducer, None, AsIs, to))
     }
 
-    fn place<R>(&self, reducer: R) -> Result<ArrayRef>
+    fn index<R>(self, reducer: R) -> Result<V::Out>
     where
-        R: Reducer<f32, Node = At<f32>>
-            + Reducer<f64, Node = At<f64>>
-            + Reducer<i64, Node = At<i64>>
-            + Reducer<u64, Node = At<u64>>,
+        R: Reducer<f32, Node = Indexed<f32>>
+            + Reducer<f64, Node = Indexed<f64>>
+            + Reducer<i64, Node = Indexed<i64>>
+            + Reducer<u64, Node = Indexed<u64>>,
     {
-        with_wide!(self.function, self.x.element_type(), T => {
-            self.run::<T, i64, R, _>(reducer, None, Index, &DataType::Int64)
+        with_wide!(self.element, T => {
+            self.visit::<T, i64, R, _>(reducer, None, Index, &DataType::Int64)
         })
     }
-
-    /// Whether squares may have overflowed or vanished on the way to these norms: never those of
-    /// float16 and float32, which are made in float64.
-    fn is_doubtful(&self, norms: &ArrayRef) -> bool {
-        let is_wide = !matches!(self.x.element_type(), DataType::Float16 | DataType::Float32);
-        let norms = norms.as_primitive_opt::<Float64Type>().filter(|_| is_wide);
-        norms.is_some_and(|norms| norms.iter().flatten().any(|norm| !Guarded::is_safe(norm)))
-    }
-}
-
-/// Which results are null.
-fn nulls(x: &Matrix, per: Per, counts: &Counts, options: &ReduceOptions) -> Option<NullBuffer> {
-    let (len, full) = results(x, per);
-    let is_valid = |i: usize| {
-        let count = counts.get(i);
-        count >= options.min_count as u64 && (options.skip_nulls || count == full as u64)
-    };
-    let mut nulls = match counts {
-        Counts::All(n) if *n >= options.min_count => None,
-        Counts::All(_) => Some(NullBuffer::new_null(len)),
-        Counts::Each(_) => Some(NullBuffer::new(BooleanBuffer::collect_bool(len, is_valid))),
-    };
-    if per == Per::Row && x.null_rows() > 0 {
-        nulls = NullBuffer::union(nulls.as_ref(), x.row_nulls(0..x.rows()).as_ref());
-    }
-    nulls.filter(|nulls| nulls.null_count() > 0)
 }
 
 /// The sum, rounded once; a NaN is made canonical.
@@ -402,9 +555,9 @@ struct Total;
 
 impl<O: Real> Finish<f64, O> for Total {
     #[inline(always)]
-    fn one(self, sum: f64, count: u64) -> O {
+    fn one(self, sum: f64, count: u64, power: f64) -> O {
         // The sum of nothing is +0.0, though the neutral value is -0.0.
-        O::round(if count == 0 { 0.0 } else { sum }).settled()
+        O::round(if count == 0 { 0.0 } else { sum / power }).canonical()
     }
 }
 
@@ -414,8 +567,8 @@ struct Mean;
 
 impl<O: Real> Finish<f64, O> for Mean {
     #[inline(always)]
-    fn one(self, sum: f64, count: u64) -> O {
-        O::round(sum / count as f64).settled()
+    fn one(self, sum: f64, count: u64, power: f64) -> O {
+        O::round(sum / count as f64 / power).canonical()
     }
     #[inline(always)]
     fn all(self, sums: &[f64], count: usize, out: &mut [O]) {
@@ -423,9 +576,9 @@ impl<O: Real> Finish<f64, O> for Mean {
         if count.is_power_of_two() {
             // Dividing by a power of two is multiplying by its inverse, to the bit, and faster.
             let inverse = 1.0 / count as f64;
-            pairs.for_each(|(o, sum)| *o = O::round(sum * inverse).settled());
+            pairs.for_each(|(o, sum)| *o = O::round(sum * inverse).canonical());
         } else {
-            pairs.for_each(|(o, sum)| *o = self.one(*sum, count as u64));
+            pairs.for_each(|(o, sum)| *o = self.one(*sum, count as u64, 1.0));
         }
     }
 }
@@ -436,15 +589,8 @@ struct Root;
 
 impl<O: Real> Finish<f64, O> for Root {
     #[inline(always)]
-    fn one(self, squares: f64, count: u64) -> O {
-        O::round(if count == 0 { 0.0 } else { squares.sqrt() }).settled()
-    }
-}
-
-impl<O: Real> Finish<[f64; 3], O> for Root {
-    #[inline(always)]
-    fn one(self, squares: [f64; 3], count: u64) -> O {
-        O::round(if count == 0 { 0.0 } else { Guarded::root(squares) }).settled()
+    fn one(self, squares: f64, count: u64, power: f64) -> O {
+        O::round(if count == 0 { 0.0 } else { squares.sqrt() / power }).canonical()
     }
 }
 
@@ -454,8 +600,8 @@ struct Largest;
 
 impl<T: Real, O: Real> Finish<T, O> for Largest {
     #[inline(always)]
-    fn one(self, largest: T, count: u64) -> O {
-        O::round(if count == 0 { 0.0 } else { largest.widen() }).settled()
+    fn one(self, largest: T, count: u64, _: f64) -> O {
+        O::round(if count == 0 { 0.0 } else { largest.widen() }).canonical()
     }
 }
 
@@ -468,9 +614,10 @@ struct Variance {
 
 impl<O: Real> Finish<Spread, O> for Variance {
     #[inline(always)]
-    fn one(self, spread: Spread, count: u64) -> O {
+    fn one(self, spread: Spread, count: u64, power: f64) -> O {
         let variance = spread.squares / (count as f64 - self.ddof as f64);
-        O::round(if self.root { variance.sqrt() } else { variance }).settled()
+        let result = if self.root { variance.sqrt() } else { variance / power };
+        O::round(result / power).canonical()
     }
 }
 
@@ -480,7 +627,7 @@ struct AsIs;
 
 impl<T: Element> Finish<T, T> for AsIs {
     #[inline(always)]
-    fn one(self, node: T, _: u64) -> T {
+    fn one(self, node: T, _: u64, _: f64) -> T {
         node
     }
 }
@@ -489,9 +636,9 @@ impl<T: Element> Finish<T, T> for AsIs {
 #[derive(Clone, Copy)]
 struct Index;
 
-impl<T: Element> Finish<At<T>, i64> for Index {
+impl<T: Element> Finish<Indexed<T>, i64> for Index {
     #[inline(always)]
-    fn one(self, at: At<T>, _: u64) -> i64 {
+    fn one(self, at: Indexed<T>, _: u64, _: f64) -> i64 {
         at.index as i64
     }
 }
@@ -502,7 +649,7 @@ struct ExactTotal;
 
 impl<O: Integer> Finish<i128, O> for ExactTotal {
     #[inline(always)]
-    fn one(self, sum: i128, _: u64) -> O {
+    fn one(self, sum: i128, _: u64, _: f64) -> O {
         O::from_integer(sum).unwrap_or_default()
     }
     #[inline(always)]
@@ -517,10 +664,10 @@ struct ExactMean;
 
 impl Finish<i128, f64> for ExactMean {
     #[inline(always)]
-    fn one(self, sum: i128, count: u64) -> f64 {
+    fn one(self, sum: i128, count: u64, _: f64) -> f64 {
         const EXACT: i128 = 1 << 53;
         if sum.abs() <= EXACT && count <= EXACT as u64 {
-            return (sum as f64 / count as f64).settled();
+            return (sum as f64 / count as f64).canonical();
         }
         // As many digits of the quotient as 127 bits hold, which are 63 or more; the last says
         // whether anything is left over, so that rounding sees it.

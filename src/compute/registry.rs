@@ -1,14 +1,20 @@
 //! The table of all functions, and calling one by name.
 //!
 //! A function is one entry of a family's table (`table/`): name, summary, arguments, options, null
-//! rule, the bytes it moves, and its call. Python functions, stubs, documentation and the
-//! conformance tests are made from it.
+//! rule, and the driver that runs it. An entry is data: Python functions, stubs, documentation,
+//! engines and the conformance tests read it, and nothing is learnt by running a function.
 
-use super::options::{Checked, OptionSpec};
-use super::{Operand, Options, Per, Value, table};
-use crate::dispatch::{Plan, Work, machine, plan, settings};
+use super::arithmetic::Operation;
+use super::call::{Call, Driven, Pass, Prepared};
+use super::covariance::OfColumns;
+use super::options::OptionSpec;
+use super::product::Product;
+use super::reduce::Statistic;
+use super::transform::Transform;
+use super::{Metric, Options, Per, Value, arithmetic, covariance, pairs, product, reduce};
+use super::{table, top_k, transform, transpose};
+use crate::dispatch::run;
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 
 /// A function that can be called by name.
 #[derive(Debug)]
@@ -27,8 +33,31 @@ pub struct Function {
     pub nulls: NullRule,
     /// What it gives.
     pub gives: Gives,
-    pub(super) work: fn(&Call<'_>) -> Result<Work>,
-    pub(super) invoke: fn(&Call<'_>) -> Result<Value>,
+    /// What runs it.
+    pub driver: Driver,
+    /// Its axis, if that is no option.
+    pub axis: Option<Per>,
+}
+
+/// Which way of running a function takes, and what it does there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// One result in all, per column or per row.
+    Statistic(Statistic),
+    /// Element by element, alone or with an operand.
+    Elementwise(Operation),
+    /// Each row with a row of another matrix, or with one vector.
+    Pairs(Metric),
+    /// Rows, columns or all, moved and scaled by what they measure.
+    Transform(Transform),
+    /// All rows of one matrix with all of another.
+    Product(Product),
+    /// Every two columns of one matrix.
+    Columns(OfColumns),
+    /// The rows that are nearest to vectors.
+    TopK,
+    /// Columns become rows.
+    Transpose,
 }
 
 /// What a function gives.
@@ -40,8 +69,10 @@ pub enum Gives {
     Rows,
     /// One number per row of the first argument.
     Numbers,
-    /// A matrix of another shape.
-    Matrix,
+    /// A matrix with a row and a column for each column of the first argument.
+    Square,
+    /// A matrix with a row for each column of the first argument, and a column for each row.
+    Transposed,
     /// Several results, by these names.
     Named(&'static [&'static str]),
 }
@@ -62,8 +93,11 @@ pub struct Argument {
 /// What an argument may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// Anything that can be seen as a matrix.
+    /// Anything that can be seen as a matrix; plain numbers are one column.
     Matrix,
+    /// A matrix whose rows are vectors, where a call takes it by rows. Plain numbers could be one
+    /// row or one column, so they are neither.
+    Rows,
     /// A number, a vector or a matrix that lines up with the first argument.
     Operand,
     /// One value per column.
@@ -109,15 +143,6 @@ impl NullRule {
     }
 }
 
-/// How a call would run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Explanation {
-    /// The bytes that must move.
-    pub work: Work,
-    /// Where and how.
-    pub plan: Plan,
-}
-
 impl Function {
     /// Calls it.
     ///
@@ -125,17 +150,46 @@ impl Function {
     ///
     /// Those of the function, and for arguments and options that it does not take.
     pub fn call(&'static self, arguments: &[Value], options: &Options) -> Result<Value> {
-        (self.invoke)(&Call::new(self, arguments, options)?)
+        run::call(self.name, || {
+            let call = Call::new(self, arguments, options)?;
+            Prepared::new(self.bind(&call)?)?.run().map_err(|error| call.advised(error))
+        })
     }
 
-    /// Says how a call would run, and touches no data.
+    /// Says which passes a call takes, and how each would run; it touches no data. It is what a
+    /// call does too, before it runs them.
     ///
     /// # Errors
     ///
     /// As [`call`](Self::call), as far as arguments and options go.
-    pub fn explain(&'static self, arguments: &[Value], options: &Options) -> Result<Explanation> {
-        let work = (self.work)(&Call::new(self, arguments, options)?)?;
-        Ok(Explanation { work, plan: plan(&work, machine(), &settings::settings()?) })
+    pub fn explain(&'static self, arguments: &[Value], options: &Options) -> Result<Vec<Pass>> {
+        run::call(self.name, || {
+            let call = Call::new(self, arguments, options)?;
+            Ok(Prepared::new(self.bind(&call)?)?.passes)
+        })
+    }
+
+    /// The driver's call.
+    fn bind<'a>(&self, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+        match self.driver {
+            Driver::Statistic(statistic) => reduce::bind(statistic, call),
+            Driver::Elementwise(operation) => arithmetic::bind(operation, call),
+            Driver::Pairs(metric) => pairs::bind(metric, call),
+            Driver::Transform(transform) => transform::bind(transform, call),
+            Driver::Product(product) => product::bind(product, call),
+            Driver::Columns(kind) => covariance::bind(kind, call),
+            Driver::TopK => top_k::bind(call),
+            Driver::Transpose => transpose::bind(call),
+        }
+    }
+
+    pub(super) fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.name == name)
+    }
+
+    /// Whether the result has the columns of the first argument: a product has those of the second.
+    pub fn keeps_columns(&self) -> bool {
+        self.gives == Gives::Rows && !matches!(self.driver, Driver::Product(_))
     }
 }
 
@@ -180,99 +234,6 @@ pub fn call_function(name: &str, arguments: &[Value], options: &Options) -> Resu
     get_function(name)?.call(arguments, options)
 }
 
-/// A call whose arguments were counted and whose options were checked.
-pub(super) struct Call<'a> {
-    function: &'static Function,
-    arguments: &'a [Value],
-    pub(super) options: Checked<'a>,
-}
-
-/// A matrix that the call made from an argument, or the argument itself.
-pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
-
-impl<'a> Call<'a> {
-    fn new(
-        function: &'static Function,
-        arguments: &'a [Value],
-        options: &'a Options,
-    ) -> Result<Self> {
-        let (most, got) = (function.arguments.len(), arguments.len());
-        let least = function.arguments.iter().filter(|argument| !argument.optional).count();
-        if got < least || got > most {
-            let expected = if got < least { least } else { most };
-            return Err(Error::Arguments { function: function.name, expected, got });
-        }
-        let options = Checked::new(function.name, function.options, options)?;
-        Ok(Self { function, arguments, options })
-    }
-
-    fn refuse(&self, i: usize, expected: &'static str) -> Error {
-        Error::Argument {
-            function: self.function.name,
-            argument: self.function.arguments[i].name,
-            expected,
-            got: self.arguments[i].describe(),
-        }
-    }
-
-    pub(super) fn matrix(&self, i: usize) -> Result<Held<'a>> {
-        self.held(i)?.ok_or_else(|| self.refuse(i, "a matrix"))
-    }
-
-    /// The argument as a matrix, if it was given.
-    pub(super) fn optional_matrix(&self, i: usize) -> Result<Option<Held<'a>>> {
-        if i < self.arguments.len() { self.matrix(i).map(Some) } else { Ok(None) }
-    }
-
-    /// The argument as a matrix, unless it is one number.
-    pub(super) fn held(&self, i: usize) -> Result<Option<Held<'a>>> {
-        Ok(match &self.arguments[i] {
-            Value::Matrix(matrix) => Some(Held::Borrowed(matrix)),
-            Value::Vector(array) => Some(Held::Owned(Matrix::reshape(array, 1)?)),
-            _ => None,
-        })
-    }
-
-    /// The argument as an operand; `held` is what [`held`](Self::held) gave for it.
-    pub(super) fn operand<'m>(&self, i: usize, held: Option<&'m Matrix>) -> Result<Operand<'m>> {
-        let kind = self.function.arguments[i].kind;
-        let axis = self.options.axis();
-        match (&self.arguments[i], held, kind) {
-            (_, Some(_), ArgumentKind::Number) => Err(self.refuse(i, "one number")),
-            (_, None, ArgumentKind::Row) => Err(self.refuse(i, "one value per column")),
-            (Value::Number(number), ..) => Ok(Operand::from(*number)),
-            (Value::Integer(number), ..) => Ok(Operand::from(*number)),
-            (Value::Scalar(one), ..) => Ok(Operand::scalar(one.clone())),
-            (_, Some(y), ArgumentKind::Row) => Ok(Operand::as_row(y)),
-            (_, Some(y), _) if y.is_vector() && axis == Some(0) => Ok(Operand::as_column(y)),
-            (_, Some(y), _) if y.is_vector() => Ok(Operand::as_row(y)),
-            (_, Some(_), _) if axis.is_some() => {
-                Err(self.refuse(i, "a 1-D array, as axis is given (leave axis out for a matrix)"))
-            }
-            (_, Some(y), _) => Ok(Operand::from(y)),
-            (_, None, _) => Err(self.refuse(i, "a number, an array or a matrix")),
-        }
-    }
-
-    pub(super) fn operand_bytes(&self, i: usize) -> usize {
-        match self.arguments.get(i) {
-            Some(Value::Matrix(matrix)) => matrix.bytes(),
-            _ => 0,
-        }
-    }
-
-    pub(super) fn per(&self, fixed: Option<Per>) -> Per {
-        fixed.unwrap_or_else(|| self.options.per())
-    }
-
-    pub(super) fn reduced(&self, per: Per, result: arrow_array::ArrayRef) -> Result<Value> {
-        Ok(match per {
-            Per::Matrix => Value::Scalar(result),
-            Per::Column | Per::Row => Value::Vector(result),
-        })
-    }
-}
-
 /// Edits between two words: insertions, deletions, replacements.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -287,4 +248,62 @@ fn edits(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Float32Array, cast::AsArray, types::Float32Type};
+    use arrow_schema::DataType;
+
+    use super::*;
+    use crate::compute::options::OptionKind;
+    use crate::compute::{ArgumentType, ResultKind, Shape};
+
+    /// A function that no table has: an entry is all that there is to one.
+    static PROBE: Function = Function {
+        name: "probe",
+        summary: "The norm of each row.",
+        family: "reductions",
+        arguments: &[Argument {
+            name: "x",
+            kind: ArgumentKind::Rows,
+            doc: "The matrix.",
+            optional: false,
+        }],
+        options: &[OptionSpec {
+            name: "min_count",
+            kind: OptionKind::Count(1),
+            doc: "Fewer valid values than this give null.",
+            by_place: false,
+        }],
+        nulls: NullRule::Skips,
+        gives: Gives::Reduced,
+        driver: Driver::Statistic(Statistic::Norm),
+        axis: Some(Per::Row),
+    };
+
+    #[test]
+    fn an_entry_is_all_that_a_new_function_needs() {
+        let flat: ArrayRef = Arc::new(Float32Array::from(vec![3.0, 4.0, 6.0, 8.0]));
+        let x = crate::Matrix::reshape(&flat, 2).unwrap();
+        let arguments = [Value::Matrix(x.into_lists().unwrap())];
+        let norms = PROBE.call(&arguments, &Options::new()).unwrap();
+        let norms = norms.as_array().unwrap().as_primitive::<Float32Type>();
+        assert_eq!(norms.values(), &[5.0, 10.0]);
+
+        let passes = PROBE.explain(&arguments, &Options::new()).unwrap();
+        assert_eq!((passes.len(), passes[0].work.bytes_read), (1, 16));
+        assert!(PROBE.is_row_by_row(&Options::new()).unwrap());
+        let shape = Shape::Matrix { rows: None, width: Some(2) };
+        let x = ArgumentType { element: DataType::Int8, shape };
+        let given = PROBE.result_type(&[x], &Options::new()).unwrap();
+        assert_eq!((given.element, given.kind), (DataType::Float64, ResultKind::PerRow));
+
+        let error = PROBE.call(&[], &Options::new()).unwrap_err();
+        assert_eq!(error.to_string(), "probe: expected 1 argument, got 0");
+        let error = PROBE.call(&arguments, &Options::new().set("axis", 0)).unwrap_err();
+        assert!(error.to_string().starts_with("probe: no option \"axis\""), "{error}");
+    }
 }

@@ -5,23 +5,27 @@
 //! the rows whose product, give or take its error bound, could be among the nearest are scored:
 //! the product decides what is skipped, never what is returned.
 
+mod filter;
+
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::dense::{self, all_rows, norms};
+use super::call::{self, Call, Driven, Held, Pass, Prepared};
+use super::contiguous::{RowWorkspace, all_rows, norms};
 use super::product::{self, unit_rows};
-use super::{Metric, real_type, same_type, with_float};
-use crate::buffer::Output;
-use crate::dispatch::gemm::{Gemm, Panel, multiply};
+use super::{Metric, Value, real_type, with_float};
+use crate::buffer::{Output, collected, vec_of, vec_with_capacity};
+use crate::dispatch::gemm::{Factor, Gemm, Panel, ProductWorkspace};
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Best, Body, Element, Second, Simd};
 use crate::matrix::{self, Matrix, Number, View, array_of, steps};
+use filter::{Filter, Limits};
 
 /// The rows nearest to each vector, the nearest first.
 #[derive(Clone, Debug)]
@@ -34,11 +38,11 @@ pub struct TopK {
 
 /// The `k` rows of `x` that are nearest to each row of `query`, and their scores.
 ///
-/// A plain array is one vector: the answers are as long as the smaller of `k` and the rows of `x`.
-/// A matrix of vectors gives a list of `k` for each. Where there are not that many rows, the rest
-/// is null. Ties go to the lower row, NaN comes after every number. Rows with a null are never
-/// returned, nor are zero vectors with [`Metric::Cosine`]; a vector with a null has no nearest
-/// rows.
+/// A plain array is one vector: the answers are the rows found, at most `k`. A matrix of vectors
+/// gives a list of `k` for each; where there are not that many rows, the rest is null. Ties go to
+/// the lower row, NaN comes after every number; scores of float16 are ranked before they are
+/// rounded, as those of float64. Rows with a null are never returned, nor are zero vectors with
+/// [`Metric::Cosine`]; a vector with a null has no nearest rows.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,59 +63,104 @@ pub struct TopK {
 /// [`Error::Width`] if the vectors are not as wide as the rows, [`Error::Mixed`] if their elements
 /// have another type, and [`Error::TooLarge`] for a `k` that no list can hold.
 pub fn top_k(x: &Matrix, query: &Matrix, k: usize, metric: Metric) -> Result<TopK> {
-    same_type(FUNCTION, QUERY, x, query)?;
-    let is_one = query.is_vector();
-    let (count, got) = if is_one { (1, query.rows()) } else { (query.rows(), query.width()) };
-    let expected = x.width();
-    if got != expected {
-        return Err(Error::Width { function: FUNCTION, what: QUERY, expected, got });
-    }
-    let length = if is_one { k.min(x.rows()) } else { k };
-    let too_large = Error::TooLarge {
-        function: FUNCTION,
-        rows: count,
-        width: length,
-        limit: "a fixed-size list",
-    };
-    if i32::try_from(length).is_err() || count.checked_mul(length).is_none() {
-        return Err(too_large);
-    }
-    let missing = if is_one {
-        query.has_nulls().then(|| NullBuffer::new_null(1))
-    } else {
-        query.incomplete_rows(0..count)
-    };
-    let best = with_float!(FUNCTION, x.element_type(), T => {
-        let work = work(x, count, k, query.bytes());
-        let plan = run::planned(&work)?;
-        let level = plan.level(machine());
-        let rows = all_rows::<T>(FUNCTION, query)?;
-        let unit = unit_rows(level, &rows, x.width(), count);
-        Search {
-            view: x.view::<T>(FUNCTION)?,
-            whole: x.incomplete_rows(0..x.rows()),
-            queries: rows,
-            unit: unit.rows,
-            norms: unit.norms,
-            missing: missing.clone(),
-            k: length.min(x.rows()),
-            metric,
-            to: real_type(x.element_type()).clone(),
-            bounds: (0..count).map(|_| Bound::default()).collect(),
-            plan,
-            level,
-        }
-        .run(count)
-    })?;
-    answer(best, is_one, length, missing, real_type(x.element_type()))
+    let call = TopKCall { x: Held::Borrowed(x), query: Held::Borrowed(query), k, metric };
+    run::call("top_k", || {
+        let passes = Prepared::new(&call as &dyn Driven)?.passes;
+        call.search(&passes)
+    })
 }
 
-const FUNCTION: &str = "top_k";
+/// The call of the function of the table.
+pub(super) fn bind<'a>(call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    let (x, query) = (call.matrix(0)?, call.matrix(1)?);
+    let metric = call.options.metric().unwrap_or(Metric::Cosine);
+    Ok(Box::new(TopKCall { x, query, k: call.options.count("k"), metric }))
+}
+
+/// A call of [`top_k`].
+struct TopKCall<'a> {
+    x: Held<'a>,
+    query: Held<'a>,
+    k: usize,
+    metric: Metric,
+}
+
+impl Driven for TopKCall<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        let query = &self.query;
+        let is_one = query.is_vector();
+        let (count, k) =
+            if is_one { (1, self.k.min(self.x.rows())) } else { (query.rows(), self.k) };
+        let search = ("search", work(&self.x, count, k, query.bytes()));
+        call::conversion(&self.x, query).into_iter().chain([search]).collect()
+    }
+
+    fn run(&self, passes: &[Pass]) -> Result<Value> {
+        let TopK { indices, scores } = self.search(passes)?;
+        Ok(Value::Named(vec![
+            ("indices", Value::try_from(&indices)?),
+            ("scores", Value::try_from(&scores)?),
+        ]))
+    }
+}
+
+impl TopKCall<'_> {
+    fn search(&self, mut passes: &[Pass]) -> Result<TopK> {
+        let Self { k, metric, .. } = *self;
+        let query = call::converted(QUERY, &self.x, &self.query, &mut passes)?;
+        let (x, query, plan) = (&*self.x, &*query, passes[0].plan);
+        let is_one = query.is_vector();
+        let (x, query) = if is_one {
+            (&*x.fitted(query.rows())?, query)
+        } else {
+            (&*x.fitted(query.width())?, &*query.fitted(x.width())?)
+        };
+        let (count, got) = if is_one { (1, query.rows()) } else { (query.rows(), query.width()) };
+        let expected = x.width();
+        if got != expected {
+            return Err(Error::Width { what: QUERY, expected, got });
+        }
+        let length = if is_one { k.min(x.rows()) } else { k };
+        let too_large = Error::TooLarge { rows: count, width: length, limit: "a fixed-size list" };
+        if i32::try_from(length).is_err() || count.checked_mul(length).is_none() {
+            return Err(too_large);
+        }
+        let missing = if is_one {
+            query.has_nulls().then(|| NullBuffer::new_null(1))
+        } else {
+            query.incomplete_rows(0..count)?
+        };
+        let best = with_float!(x.element_type(), T => {
+            let level = plan.level(machine());
+            let rows = all_rows::<T>(query)?;
+            let unit = unit_rows(level, &rows, x.width(), count);
+            let vectors = Panel::new(&unit.rows, count, x.width(), x.width()).transposed();
+            Search {
+                view: x.view::<T>()?,
+                whole: x.incomplete_rows(0..x.rows())?,
+                queries: rows,
+                unit: Factor::in_blocks(plan.backend, vectors, QUERIES),
+                norms: &unit.norms,
+                missing: missing.clone(),
+                k: length.min(x.rows()),
+                metric,
+                to: real_type(x.element_type()).clone(),
+                bounds: collected((0..count).map(|_| Bound::default()))?,
+                plan,
+                level,
+            }
+            .run(count)
+        })?;
+        answer(best, is_one, length, missing, real_type(x.element_type()))
+    }
+}
+
 const QUERY: &str = "query";
 
 /// The work of a call with `count` vectors; `other` are their bytes.
 pub(crate) fn work(x: &Matrix, count: usize, k: usize, other: usize) -> Work {
-    let bytes_written = count.saturating_mul(k.min(x.rows())).saturating_mul(16);
+    let score = real_type(x.element_type()).primitive_width().unwrap_or(8);
+    let bytes_written = count.saturating_mul(k).saturating_mul(8 + score);
     if count == 1 {
         let bytes_read = x.bytes().saturating_add(other);
         return Work { family: Family::Reduction, bytes_read, bytes_written, has_vdsp: false };
@@ -119,7 +168,8 @@ pub(crate) fn work(x: &Matrix, count: usize, k: usize, other: usize) -> Work {
     Work { bytes_written, ..product::work(x, count, other) }
 }
 
-/// Arrays of what was found for each vector; null where nothing was.
+/// Arrays of what was found for each vector: for one vector as many as there are, for several
+/// `length` each, null where there is none.
 fn answer(
     best: Vec<Best>,
     is_one: bool,
@@ -128,33 +178,44 @@ fn answer(
     to: &DataType,
 ) -> Result<TopK> {
     let count = best.len();
-    let mut indices = Output::<i64>::new(FUNCTION, count * length)?;
-    let mut scores = Output::<f64>::new(FUNCTION, count * length)?;
-    let mut valid = vec![false; count * length];
-    indices.fill(0);
-    scores.fill(0.0);
-    for (q, best) in best.into_iter().enumerate() {
-        for (i, (score, index)) in best.into_sorted().enumerate() {
-            let at = q * length + i;
-            (scores[at], indices[at], valid[at]) = (score, index as i64, true);
+    let length = if is_one { best.iter().map(Best::len).max().unwrap_or(0) } else { length };
+    let mut indices = Output::<i64>::new(count * length)?;
+    let mut scores = Output::<f64>::new(count * length)?;
+    let mut found = vec_with_capacity(count)?;
+    let mut best = best.into_iter();
+    run::in_steps(0..count, (1 << 16) / length.max(1), |queries| {
+        for (q, best) in queries.zip(&mut best) {
+            let (from, to) = (q * length, (q + 1) * length);
+            let (indices, scores) = (&mut indices[from..to], &mut scores[from..to]);
+            found.push(best.len());
+            indices[best.len()..].fill(0);
+            scores[best.len()..].fill(0.0);
+            for (i, (score, index)) in best.into_sorted().enumerate() {
+                (scores[i], indices[i]) = (score, index as i64);
+            }
         }
-    }
-    let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
+        Ok(())
+    })?;
     if is_one {
-        let indices = array_of(FUNCTION, indices, nulls.clone(), &DataType::Int64)?;
-        return Ok(TopK { indices, scores: array_of(FUNCTION, scores, nulls, to)? });
+        let indices = array_of(indices, None, &DataType::Int64)?;
+        return Ok(TopK { indices, scores: array_of(scores, None, to)? });
     }
-    let writer = f64::writer(to).ok_or_else(|| matrix::unaccepted(to).in_function(FUNCTION))?;
-    let mut bytes = Output::<u8>::new(FUNCTION, scores.len() * writer.size)?;
-    writer.write(&scores, &mut bytes);
+    let nulls = if found.iter().any(|found| *found < length) {
+        let is_found = |i: usize| i % length < found[i / length];
+        Some(matrix::from_bits(count * length, is_found)?)
+    } else {
+        None
+    };
+    let scores = array_of(scores, None, to)?;
     let lists = |element: DataType, buffer| {
         let (nulls, missing) = (nulls.clone(), missing.clone());
-        let lists = Matrix::of_lists(FUNCTION, element, count, length, buffer, nulls, missing)?;
+        let lists = Matrix::of_lists(element, count, length, buffer, nulls, missing)?;
         Ok(lists.to_arrays()?.swap_remove(0))
     };
+    let values = scores.to_data().buffers()[0].clone();
     Ok(TopK {
         indices: lists(DataType::Int64, indices.into_buffer())?,
-        scores: lists(to.clone(), bytes.into_buffer())?,
+        scores: lists(to.clone(), values)?,
     })
 }
 
@@ -165,8 +226,8 @@ struct Search<'a, T: Number> {
     whole: Option<NullBuffer>,
     /// The vectors, one behind the other; those divided by their norms; and their norms.
     queries: Cow<'a, [T]>,
-    unit: Vec<T>,
-    norms: Vec<f64>,
+    unit: Factor<'a, T>,
+    norms: &'a [f64],
     /// Vectors with a null.
     missing: Option<NullBuffer>,
     k: usize,
@@ -216,18 +277,18 @@ const TASKS_PER_THREAD: usize = 2;
 /// Bytes of a block of rows: enough that packing the vectors for each costs little.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Room of a thread.
-struct Room<T> {
-    rows: dense::Room<T>,
-    products: Vec<T>,
+/// Workspace of a thread.
+struct SearchWorkspace<T> {
+    rows: RowWorkspace<T>,
+    products: ProductWorkspace<T>,
     norms: Vec<f64>,
     sums: Vec<f64>,
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for SearchWorkspace<T> {
     fn default() -> Self {
-        let rows = dense::Room::default();
-        Self { rows, products: Vec::new(), norms: Vec::new(), sums: Vec::new() }
+        let rows = RowWorkspace::default();
+        Self { rows, products: ProductWorkspace::default(), norms: Vec::new(), sums: Vec::new() }
     }
 }
 
@@ -236,7 +297,7 @@ impl<T: Number + Gemm> Search<'_, T> {
     fn run(&self, count: usize) -> Result<Vec<Best>> {
         let rows = self.view.rows;
         let nothing = Best::new(self.k, self.metric.is_similarity());
-        let mut best = vec![nothing.clone(); count];
+        let mut best = vec_of(nothing.clone(), count)?;
         if self.k == 0 {
             return Ok(best);
         }
@@ -250,13 +311,21 @@ impl<T: Number + Gemm> Search<'_, T> {
             .map(|(queries, rows)| (queries.clone(), rows, vec![nothing.clone(); queries.len()]))
             .collect();
         let tasks = found.iter_mut().collect();
-        run::each(FUNCTION, &self.plan, tasks, Room::default, |room, (queries, rows, best)| {
+        // Equal rows are all scored, one by one: a task may take long.
+        run::each_while(&self.plan, tasks, SearchWorkspace::default, |workspace, task, go_on| {
+            let (queries, rows, best) = task;
             for rows in steps(rows.clone(), block) {
-                self.block(room, queries.clone(), rows, best);
+                if !go_on() {
+                    return;
+                }
+                self.block(workspace, queries.clone(), rows, best);
             }
         })?;
         for (queries, _, found) in &found {
-            best[queries.clone()].iter_mut().zip(found).for_each(|(best, found)| best.join(found));
+            for (best, found) in best[queries.clone()].iter_mut().zip(found) {
+                best.try_reserve(found.len()).map_err(|bytes| Error::OutOfMemory { bytes })?;
+                best.join(found);
+            }
         }
         Ok(best)
     }
@@ -264,28 +333,41 @@ impl<T: Number + Gemm> Search<'_, T> {
     /// Offers the rows of a block to each of some vectors.
     fn block(
         &self,
-        room: &mut Room<T>,
+        workspace: &mut SearchWorkspace<T>,
         queries: Range<usize>,
         rows: Range<usize>,
         best: &mut [Best],
     ) {
         let width = self.view.width;
-        let Room { rows: held, products, norms: lengths, sums } = room;
+        let SearchWorkspace { rows: held, products, norms: lengths, sums } = workspace;
         let x = held.block(&self.view, rows.clone());
         if queries.len() < MANY || self.metric == Metric::L1 {
             self.level.run(Scan { search: self, queries, rows, x, sums, best });
             return;
         }
-        products.resize(queries.len() * rows.len(), T::default());
-        let unit = &self.unit[queries.start * width..queries.end * width];
-        let vectors = Panel::new(unit, queries.len(), width, width).transposed();
-        let block = Panel::new(x, rows.len(), width, width);
-        // A row for each of x: so the library need not pack x, which is used but once.
-        multiply(self.plan.backend, block, vectors, false, products);
-        // After the product, which has time to wait for the memory.
-        norms(self.level, x, width, lengths, rows.len());
-        let norms = lengths;
-        self.level.run(Filter { search: self, queries, rows, x, norms, products, best });
+        let mut limits = Limits::new(self, queries.clone(), best);
+        self.unit.multiply((x, rows.len()), queries.clone(), products, &mut |some, products| {
+            let x = &x[some.start * width..some.end * width];
+            // After the product, which has time to wait for the memory.
+            norms(self.level, x, width, lengths, some.len());
+            let (queries, rows) = (queries.clone(), rows.start + some.start..rows.end);
+            let (norms, limits) = (&lengths[..], &mut limits);
+            self.level.run(Filter {
+                search: self,
+                queries,
+                rows,
+                x,
+                norms,
+                products,
+                limits,
+                best,
+            });
+        });
+        for (query, best) in queries.zip(best) {
+            if let Some(worst) = best.worst() {
+                self.bounds[query].improve(self.metric, worst);
+            }
+        }
     }
 
     /// The score that a row must beat to be among the nearest of a vector: the worst of those a task
@@ -301,16 +383,14 @@ impl<T: Number + Gemm> Search<'_, T> {
         }
     }
 
-    /// The next score of its type that is worse.
+    /// The next score that is worse, among those that rows are ranked by.
     fn next_worse(&self, score: f64) -> f64 {
         let up = !self.metric.is_similarity();
         match self.to {
-            DataType::Float64 if up => score.next_up(),
-            DataType::Float64 => score.next_down(),
             DataType::Float32 if up => f64::from((score as f32).next_up()),
             DataType::Float32 => f64::from((score as f32).next_down()),
-            // Numbers of 11 digits lie no further apart than a 1024th.
-            _ => score + (score.abs() / 1024.0 + 1e-7) * if up { 1.0 } else { -1.0 },
+            _ if up => score.next_up(),
+            _ => score.next_down(),
         }
     }
 
@@ -334,12 +414,10 @@ impl<T: Number + Gemm> Search<'_, T> {
         if beaten || self.whole.as_ref().is_some_and(|whole| whole.is_null(row)) {
             return false;
         }
-        let rounded = match self.to {
-            DataType::Float64 => score,
-            DataType::Float32 => f64::from(score as f32),
-            _ => matrix::held(score, &self.to).unwrap_or(score),
-        };
-        best.offer(rounded.settled(), row);
+        // float16 has so few digits that rows would tie which are not equally near.
+        let ranked = if self.to == DataType::Float32 { f64::from(score as f32) } else { score };
+        run::granted(best.try_reserve(1));
+        best.offer(ranked.canonical(), row);
         true
     }
 }
@@ -370,138 +448,5 @@ impl<T: Number + Gemm> Body for Scan<'_, '_, T> {
                 search.offer(best, rows.start + r, score);
             });
         }
-    }
-}
-
-/// Scores the rows of a block whose products with unit vectors are large enough.
-struct Filter<'s, 'a, T: Number> {
-    search: &'s Search<'a, T>,
-    queries: Range<usize>,
-    rows: Range<usize>,
-    x: &'s [T],
-    norms: &'s [f64],
-    /// One product for each vector in the row of each row of `x`.
-    products: &'s [T],
-    best: &'s mut [Best],
-}
-
-impl<T: Number + Gemm> Body for Filter<'_, '_, T> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { search, queries, rows, x, norms, products, best } = self;
-        let (width, count) = (search.view.width, queries.len());
-        let safe = safe_norms::<T>();
-        let mut limits = Limits::new(count);
-        for (q, best) in best.iter().enumerate() {
-            limits.set(q, search, queries.start + q, best);
-        }
-        for (r, (products, norm)) in products.chunks_exact(count).zip(norms).enumerate() {
-            // A norm that is no number makes the limits none, and the row is scored.
-            let norm = if safe.contains(norm) { *norm } else { f64::NAN };
-            if limits.are_above(products, norm) {
-                continue;
-            }
-            let row = rows.start + r;
-            if search.whole.as_ref().is_some_and(|whole| whole.is_null(row)) {
-                continue;
-            }
-            let x = &x[r * width..(r + 1) * width];
-            for (q, product) in products.iter().enumerate() {
-                if product.widen() <= limits.at(q, norm) {
-                    continue;
-                }
-                let query = queries.start + q;
-                if search.is_missing(query) {
-                    continue;
-                }
-                let score = search.metric.score(simd, x, search.query(query));
-                if search.offer(&mut best[q], row, score) {
-                    limits.set(q, search, query, &best[q]);
-                }
-            }
-        }
-        for (query, best) in queries.zip(best) {
-            if let Some(worst) = best.worst() {
-                search.bounds[query].improve(search.metric, worst);
-            }
-        }
-    }
-}
-
-/// Norms whose squares float64 holds, and with which products in `T` neither overflow nor lose
-/// digits to numbers below the smallest normal one.
-fn safe_norms<T: Gemm>() -> Range<f64> {
-    if std::mem::size_of::<T>() == 4 { 1e-30..1e37 } else { 1e-140..1e140 }
-}
-
-/// What the product `p` of a row with the unit vector of each query must exceed, or the row is not
-/// among the nearest: `a + b |x| + c |x|²`.
-///
-/// The product that was computed is within `γ |x|` of the true one. A product of `d` terms in any
-/// order, fused or not, is off by at most `d u` times the sum of the magnitudes of its terms,
-/// which is at most `|x|` with a unit vector; rounding that to `T`, norms and scores adds a few
-/// units more. `γ = (d + 16) (1.01 u + 8 · 2⁻⁵³)` covers all of it, the computed score included,
-/// whose additions are in float64. With `q` the norm of the query and `w` the worst score kept:
-///
-/// * dot: `q p ≤ w` if `p ≤ w / q − γ |x|`;
-/// * cosine: `p / |x| ≤ w` if `p ≤ (w − γ) |x|`;
-/// * l2: `|x|² + q² − 2 q p ≥ w²` if `p ≤ (|x|² + q² − w²) / 2q − γ |x|`, with room for the rounding
-///   of the squares.
-///
-/// While there are too few rows, or a number is not safe, the limit is NaN: nothing is below it.
-struct Limits {
-    a: Vec<f64>,
-    b: Vec<f64>,
-    c: Vec<f64>,
-}
-
-impl Limits {
-    fn new(count: usize) -> Self {
-        Self { a: vec![f64::NAN; count], b: vec![0.0; count], c: vec![0.0; count] }
-    }
-
-    #[inline(always)]
-    fn set<T: Number + Gemm>(
-        &mut self,
-        i: usize,
-        search: &Search<'_, T>,
-        query: usize,
-        best: &Best,
-    ) {
-        let (q, safe) = (search.norms[query], safe_norms::<T>());
-        let d = search.view.width as f64;
-        let Some(w) = search.worst(query, best).filter(|w| safe.contains(&q) && w.abs() < safe.end)
-        else {
-            self.a[i] = f64::NAN;
-            return;
-        };
-        let gamma = (d + 16.0) * (1.01 * T::ROUNDOFF + 4.0 * f64::EPSILON);
-        (self.a[i], self.b[i], self.c[i]) = match search.metric {
-            Metric::Dot => (w / q - (w / q).abs() * 4.0 * f64::EPSILON, -gamma, 0.0),
-            Metric::Cosine => (0.0, w - gamma, 0.0),
-            Metric::L2 | Metric::L1 => {
-                let slack = (d + 16.0) * 4.0 * f64::EPSILON;
-                let a = (q * q * (1.0 - slack) - w * w * (1.0 + slack)) / (2.0 * q);
-                (a, -gamma, (1.0 - slack) / (2.0 * q))
-            }
-        };
-    }
-
-    #[inline(always)]
-    fn at(&self, i: usize, norm: f64) -> f64 {
-        self.a[i] + self.b[i] * norm + self.c[i] * (norm * norm)
-    }
-
-    /// Whether the product of every query is at most its limit.
-    #[inline(always)]
-    fn are_above<T: Number>(&self, products: &[T], norm: f64) -> bool {
-        let mut above = true;
-        let limits = self.a.iter().zip(&self.b).zip(&self.c);
-        for (product, ((a, b), c)) in products.iter().zip(limits) {
-            above &= product.widen() <= a + b * norm + c * (norm * norm);
-        }
-        above
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! All but softmax are `(x − offset) / divisor`, with one offset and divisor in all, per column or
 //! per row; they differ in what these are. Rows are measured and scaled while they are in the
-//! cache; columns and the whole matrix take a pass to measure and a pass to scale.
+//! cache; columns and the whole matrix take a pass to measure and a pass to scale. What cannot be
+//! measured in float64 as it is, is measured and scaled after a multiplication by a power of two.
 
 use arrow_schema::DataType;
 
-use super::Per;
-use super::by_rows::{Block, by_rows};
-use super::reduce::{self, Order};
-use super::split::{Reduction, RowNodes};
-use crate::dispatch::Level;
+use super::by_rows::{self, Block, by_rows};
+use super::call::{self, Call, Driven, Held, Pass};
+use super::reduce::{self, Order, Statistic};
+use super::reduction::{Reduction, RowNodes};
+use super::state::Seen;
+use super::{Per, Value, real_type};
+use crate::buffer::{collected, vec_of};
+use crate::dispatch::{Level, Plan, Work, run};
 use crate::error::Result;
 use crate::kernel::{
-    Affine, Body, Both, Deviation, Element, Extreme, Guarded, Itself, Magnitude, One, Reducer,
-    Scaled, Simd, Spread, Squared, Sums, Tile, affine_all, affine_each, exp_each,
+    Affine, Body, Both, Deviation, Element, Extreme, Itself, Magnitude, One, Partial, Real,
+    Reducer, Scale, Scaled, Simd, Spread, Squared, Sums, Tile, affine_all, affine_each,
+    affine_each_with_rests, affine_rescaled, exp_each,
 };
-use crate::matrix::{Matrix, Number, count};
+use crate::matrix::{Matrix, Number};
 
 /// Divides each row (or column, or all) by its norm. A row with a null, or a zero vector, is null;
 /// so is a zero column.
@@ -37,11 +42,7 @@ use crate::matrix::{Matrix, Number, count};
 ///
 /// None but those of every call: no memory, an interrupt, a setting.
 pub fn normalize(x: &Matrix, per: Per, order: Order) -> Result<Matrix> {
-    match order {
-        Order::One => affine("normalize", x, per, Norm(Sums(Magnitude))),
-        Order::Two => affine_of("normalize", x, per, SingleNorm, Norm(Sums(Guarded))),
-        Order::Infinity => affine("normalize", x, per, Norm(Extreme::<true, true>)),
-    }
+    execute("normalize", Transform::Normalize, x, per, order)
 }
 
 /// Subtracts the mean and divides by the standard deviation: of each column, of each row, or of
@@ -51,7 +52,7 @@ pub fn normalize(x: &Matrix, per: Per, order: Order) -> Result<Matrix> {
 ///
 /// As [`normalize`].
 pub fn standardize(x: &Matrix, per: Per) -> Result<Matrix> {
-    affine("standardize", x, per, Standard)
+    execute("standardize", Transform::Standardize, x, per, Order::Two)
 }
 
 /// Subtracts the mean of each column, of each row, or of all. Nulls are skipped, and stay null.
@@ -60,46 +61,152 @@ pub fn standardize(x: &Matrix, per: Per) -> Result<Matrix> {
 ///
 /// As [`normalize`].
 pub fn center(x: &Matrix, per: Per) -> Result<Matrix> {
-    affine("center", x, per, Center)
+    execute("center", Transform::Center, x, per, Order::Two)
 }
 
-/// Moves the least element to 0 and the greatest to 1: of each column, of each row, or of all.
+/// Moves the smallest element to 0 and the largest to 1: of each column, of each row, or of all.
 /// Where they are the same, the results are 0. Nulls are skipped, and stay null.
 ///
 /// # Errors
 ///
 /// As [`normalize`].
 pub fn minmax_scale(x: &Matrix, per: Per) -> Result<Matrix> {
-    affine("minmax_scale", x, per, Bounds)
+    execute("minmax_scale", Transform::MinMaxScale, x, per, Order::Two)
 }
 
 /// `e` to the power of each element, by the sum of these over the row. A row with a null is null.
 ///
-/// The greatest element of the row is subtracted first, so nothing overflows; the exponential is
+/// The largest element of the row is subtracted first, so nothing overflows; the exponential is
 /// within 1 ulp and the same on every machine.
 ///
 /// # Errors
 ///
 /// As [`normalize`].
 pub fn softmax(x: &Matrix) -> Result<Matrix> {
-    const FUNCTION: &str = "softmax";
-    match x.element_type() {
-        half @ DataType::Float16 => by_rows::<f64, f64, _>(FUNCTION, x, half, &Softmax, None),
-        single @ DataType::Float32 => by_rows::<f32, f32, _>(FUNCTION, x, single, &Softmax, None),
-        _ => by_rows::<f64, f64, _>(FUNCTION, x, &DataType::Float64, &Softmax, None),
+    execute("softmax", Transform::Softmax, x, Per::Row, Order::Two)
+}
+
+/// What rows, columns or a whole matrix are moved and scaled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transform {
+    /// Divides by the norm.
+    Normalize,
+    /// Subtracts the mean, and divides by the standard deviation.
+    Standardize,
+    /// Subtracts the mean.
+    Center,
+    /// Moves the smallest element to 0 and the largest to 1.
+    MinMaxScale,
+    /// The exponentials, by their sum.
+    Softmax,
+}
+
+fn execute(
+    function: &'static str,
+    transform: Transform,
+    x: &Matrix,
+    per: Per,
+    order: Order,
+) -> Result<Matrix> {
+    call::execute(function, &TransformCall { x: Held::Borrowed(x), transform, per, order })?
+        .into_matrix()
+}
+
+/// The call of a function of the table.
+pub(super) fn bind<'a>(transform: Transform, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    let (x, per, order) = (call.matrix(0)?, call.per(), call.options.order());
+    Ok(Box::new(TransformCall { x, transform, per, order }))
+}
+
+/// A call of a transform.
+struct TransformCall<'a> {
+    x: Held<'a>,
+    transform: Transform,
+    per: Per,
+    order: Order,
+}
+
+impl TransformCall<'_> {
+    /// What is measured first, in a pass of its own, unless rows are measured in the cache.
+    fn measured(&self) -> Statistic {
+        match self.transform {
+            Transform::Center => Statistic::Mean,
+            Transform::MinMaxScale => Statistic::Max,
+            Transform::Normalize | Transform::Standardize | Transform::Softmax => Statistic::Std,
+        }
     }
 }
 
-/// What is measured, and the offset and divisor it gives.
-trait Measure<T: Number>: Copy + Sync {
+impl Driven for TransformCall<'_> {
+    fn works(&self) -> Vec<(&'static str, Work)> {
+        let x = &*self.x;
+        let scale = ("scale", by_rows::work(x, real_type(x.element_type())));
+        if self.per == Per::Row {
+            return vec![scale];
+        }
+        let measure = Work { has_vdsp: false, ..reduce::work(x, self.per, self.measured()) };
+        vec![("measure", measure), scale]
+    }
+
+    fn run(&self, passes: &[Pass]) -> Result<Value> {
+        let (x, per) = (&*self.x, self.per);
+        let made = match (self.transform, self.order) {
+            (Transform::Normalize, Order::One) => affine(x, per, Norm(Sums(Magnitude)), passes),
+            (Transform::Normalize, Order::Two) => affine(x, per, Norm(Sums(Squared)), passes),
+            (Transform::Normalize, Order::Infinity) => {
+                affine(x, per, Norm(Extreme::<true, true>), passes)
+            }
+            (Transform::Standardize, _) => affine(x, per, Standard, passes),
+            (Transform::Center, _) => affine(x, per, Center, passes),
+            (Transform::MinMaxScale, _) => affine(x, per, Bounds, passes),
+            (Transform::Softmax, _) => softmax_rows(x, passes[0].plan),
+        }?;
+        Ok(Value::Matrix(made))
+    }
+}
+
+fn softmax_rows(x: &Matrix, plan: Plan) -> Result<Matrix> {
+    let to = real_type(x.element_type());
+    match x.element_type() {
+        DataType::Float32 => by_rows::<f32, f32, _>(x, to, &Softmax, None, plan),
+        _ => by_rows::<f64, f64, _>(x, to, &Softmax, None, plan),
+    }
+}
+
+/// What is done to elements: `(x · power − offset − rest) / divisor`.
+#[derive(Clone, Copy)]
+struct Found {
+    /// A power of two: 1 but where elements, or what is made of them, overflow or vanish.
+    power: f64,
+    offset: f64,
+    /// What is left out of the offset because it is a float64.
+    rest: f64,
+    divisor: f64,
+}
+
+impl Found {
+    /// Nothing.
+    const NONE: Self = Self { power: 1.0, offset: 0.0, rest: 0.0, divisor: 1.0 };
+
+    /// As results of type `O` are made.
+    fn prepared<O: Scaled>(self) -> Affine {
+        let rest = if O::SHOWS_REST { self.rest } else { 0.0 };
+        Affine { offset: self.offset, rest, divisor: O::prepared(self.divisor) }
+    }
+}
+
+/// What is measured, and what becomes of it.
+trait Measure<T: Number + Real>: Copy + Sync {
     type Reducer: Reducer<T>;
     fn reducer(self) -> Self::Reducer;
-    /// The offset and the divisor; `None` if there are none, and the results are null.
-    fn offset_and_divisor(
+    /// What is done to elements, by the node of these elements multiplied by `power`; `None` if
+    /// there is nothing to do, and the results are null.
+    fn found(
         self,
         node: <Self::Reducer as Reducer<T>>::Node,
         count: u64,
-    ) -> Option<(f64, f64)>;
+        power: f64,
+    ) -> Option<Found>;
     /// Whether a row with any null is null as a whole, when rows are measured.
     const WHOLE_ROWS: bool = false;
 }
@@ -124,9 +231,9 @@ impl NormOf<f64> for Sums<Magnitude, 1> {
     }
 }
 
-impl NormOf<[f64; 3]> for Sums<Guarded, 3> {
-    fn norm(self, squares: [f64; 3]) -> f64 {
-        Guarded::root(squares)
+impl NormOf<f64> for Sums<Squared, 1> {
+    fn norm(self, squares: f64) -> f64 {
+        squares.sqrt()
     }
 }
 
@@ -136,29 +243,14 @@ impl<T: Element> NormOf<T> for Extreme<true, true> {
     }
 }
 
-impl<T: Number, R: Reducer<T> + NormOf<R::Node>> Measure<T> for Norm<R> {
+impl<T: Number + Real, R: Reducer<T> + NormOf<R::Node>> Measure<T> for Norm<R> {
     type Reducer = R;
     fn reducer(self) -> R {
         self.0
     }
-    fn offset_and_divisor(self, node: R::Node, _: u64) -> Option<(f64, f64)> {
-        let norm = self.0.norm(node);
-        (norm != 0.0).then_some((0.0, norm))
-    }
-    const WHOLE_ROWS: bool = true;
-}
-
-/// The root of a sum of squares that float64 holds, because the elements are float32.
-#[derive(Clone, Copy)]
-struct SingleNorm;
-
-impl Measure<f32> for SingleNorm {
-    type Reducer = Sums<Squared, 1>;
-    fn reducer(self) -> Self::Reducer {
-        Sums(Squared)
-    }
-    fn offset_and_divisor(self, squares: f64, _: u64) -> Option<(f64, f64)> {
-        (squares != 0.0).then_some((0.0, squares.sqrt()))
+    fn found(self, node: R::Node, _: u64, power: f64) -> Option<Found> {
+        let divisor = self.0.norm(node);
+        (divisor != 0.0).then_some(Found { power, divisor, ..Found::NONE })
     }
     const WHOLE_ROWS: bool = true;
 }
@@ -167,13 +259,15 @@ impl Measure<f32> for SingleNorm {
 #[derive(Clone, Copy)]
 struct Standard;
 
-impl<T: Number> Measure<T> for Standard {
+impl<T: Number + Real> Measure<T> for Standard {
     type Reducer = Sums<Deviation, 2>;
     fn reducer(self) -> Self::Reducer {
         Sums(Deviation)
     }
-    fn offset_and_divisor(self, spread: Spread, _: u64) -> Option<(f64, f64)> {
-        Some((spread.mean, not_zero((spread.squares / spread.count).sqrt())))
+    fn found(self, spread: Spread, _: u64, power: f64) -> Option<Found> {
+        let mean = spread.mean.plus(0.0);
+        let divisor = not_zero((spread.squares / spread.count).sqrt());
+        Some(Found { power, offset: mean.high, rest: mean.low, divisor })
     }
 }
 
@@ -181,115 +275,108 @@ impl<T: Number> Measure<T> for Standard {
 #[derive(Clone, Copy)]
 struct Center;
 
-impl<T: Number> Measure<T> for Center {
+impl<T: Number + Real> Measure<T> for Center {
     type Reducer = Sums<Itself, 1>;
     fn reducer(self) -> Self::Reducer {
         Sums(Itself)
     }
-    fn offset_and_divisor(self, sum: f64, count: u64) -> Option<(f64, f64)> {
-        Some((sum / count as f64, 1.0))
+    fn found(self, sum: f64, count: u64, power: f64) -> Option<Found> {
+        // A mean is a number where the sum is none.
+        Some(Found { offset: sum / count as f64 / power, ..Found::NONE })
     }
 }
 
-/// The least and the greatest.
+/// The smallest and the largest.
 #[derive(Clone, Copy)]
 struct Bounds;
 
-impl<T: Number> Measure<T> for Bounds {
+impl<T: Number + Real> Measure<T> for Bounds {
     type Reducer = Both<Extreme<false, false>, Extreme<true, false>>;
     fn reducer(self) -> Self::Reducer {
         Both(Extreme, Extreme)
     }
-    fn offset_and_divisor(self, (least, greatest): (T, T), _: u64) -> Option<(f64, f64)> {
-        Some((least.widen(), not_zero(greatest.widen() - least.widen())))
+    fn found(self, (min, max): (Partial<T>, Partial<T>), _: u64, _: f64) -> Option<Found> {
+        let (min, max) = (min.node.widen(), max.node.widen());
+        let range = max - min;
+        if range.is_infinite() && min.is_finite() && max.is_finite() {
+            let (power, offset) = (0.5, min * 0.5);
+            return Some(Found { power, offset, rest: 0.0, divisor: max * 0.5 - offset });
+        }
+        Some(Found { offset: min, divisor: not_zero(range), ..Found::NONE })
     }
 }
 
 /// Measures and scales; float16 (which must be rounded once, so not through float32) and integers
 /// are read as float64.
 fn affine<M: Measure<f32> + Measure<f64>>(
-    function: &'static str,
     x: &Matrix,
     per: Per,
     measure: M,
+    passes: &[Pass],
 ) -> Result<Matrix> {
-    affine_of(function, x, per, measure, measure)
-}
-
-fn affine_of<S: Measure<f32>, D: Measure<f64>>(
-    function: &'static str,
-    x: &Matrix,
-    per: Per,
-    single: S,
-    double: D,
-) -> Result<Matrix> {
+    let to = real_type(x.element_type());
     match x.element_type() {
-        half @ DataType::Float16 => run::<f64, f64, D>(function, x, half, per, double),
-        float @ DataType::Float32 => run::<f32, f32, S>(function, x, float, per, single),
-        _ => run::<f64, f64, D>(function, x, &DataType::Float64, per, double),
+        DataType::Float32 => measured::<f32, f32, M>(x, to, per, measure, passes),
+        _ => measured::<f64, f64, M>(x, to, per, measure, passes),
     }
 }
 
-fn run<T: Number, O: Number + Scaled, M: Measure<T>>(
-    function: &'static str,
+fn measured<T: Number + Real, O: Number + Scaled, M: Measure<T>>(
     x: &Matrix,
     to: &DataType,
     per: Per,
     measure: M,
+    passes: &[Pass],
 ) -> Result<Matrix> {
     if per == Per::Row {
-        return by_rows::<T, O, _>(function, x, to, &PerRow(measure), None);
+        return by_rows::<T, O, _>(x, to, &PerRow(measure), None, passes[0].plan);
     }
-    let work = reduce::work(x, per);
-    let reduction = Reduction::<T, M::Reducer>::new(function, x, measure.reducer(), None, work)?;
-    let counts = count(x, per);
-    let found: Vec<Option<(f64, f64)>> = reduction
-        .nodes_of_columns(per == Per::Column)?
-        .into_iter()
-        .enumerate()
-        .map(|(i, node)| measure.offset_and_divisor(node, counts.get(i)))
-        .collect();
-    let dead: Vec<bool> = found.iter().map(Option::is_none).collect();
-    let prepared = found.into_iter().map(|found| {
-        let (offset, divisor) = found.unwrap_or((0.0, 1.0));
-        Affine { offset, divisor: O::prepared(divisor) }
+    let reduction = Reduction::new(x.view::<T>()?, measure.reducer(), None, passes[0].plan);
+    let Seen { nodes, counts } = reduction.seen(per == Per::Column)?;
+    let found = (0..nodes.nodes.len()).map(|i| {
+        let Partial { node, scale } = nodes.get(i);
+        measure.found(node, counts.get(i), scale.power())
     });
-    let mut pattern = Pattern::new(prepared.collect(), x.width());
+    let mut found = collected(found)?;
     if per == Per::Matrix {
-        let all = pattern.first();
-        pattern = Pattern::new(vec![all; x.width()], x.width());
+        found = vec_of(found.first().copied().flatten(), x.width())?;
     }
-    let dead = match (per, dead.contains(&true)) {
-        (_, false) => None,
-        (Per::Matrix, true) => Some(vec![true; x.width()]),
-        (_, true) => Some(dead),
-    };
-    by_rows::<T, O, _>(function, x, to, &pattern, dead.as_deref())
+    let dead = collected(found.iter().map(Option::is_none))?;
+    let pattern = Pattern::new::<O>(&found)?;
+    by_rows::<T, O, _>(x, to, &pattern, dead.contains(&true).then_some(&dead[..]), passes[1].plan)
 }
 
-/// An offset and a divisor for each column, repeated until the row is long enough that its ends
-/// cost nothing.
+/// What is done to each column, repeated until the row is long enough that its ends cost nothing.
 struct Pattern {
     offsets: Vec<f64>,
+    /// Empty if all are zero.
+    rests: Vec<f64>,
     divisors: Vec<f64>,
+    /// Columns that are multiplied by a power of two first.
+    rescaled: Vec<(usize, f64, Affine)>,
 }
 
 impl Pattern {
-    fn new(by: Vec<Affine>, width: usize) -> Self {
-        let times = 512usize.div_ceil(width.max(1));
-        let offsets: Vec<f64> = by.iter().map(|by| by.offset).collect();
-        let divisors: Vec<f64> = by.iter().map(|by| by.divisor).collect();
-        Self { offsets: offsets.repeat(times), divisors: divisors.repeat(times) }
-    }
-
-    fn first(&self) -> Affine {
-        let one = |x: &[f64], none| x.first().copied().unwrap_or(none);
-        Affine { offset: one(&self.offsets, 0.0), divisor: one(&self.divisors, 1.0) }
+    fn new<O: Scaled>(found: &[Option<Found>]) -> Result<Self> {
+        let times = 512usize.div_ceil(found.len().max(1));
+        let found = || found.iter().map(|found| found.unwrap_or(Found::NONE));
+        let all = |one: fn(Affine) -> f64| {
+            let values = (0..times).flat_map(|_| found().map(|found| one(found.prepared::<O>())));
+            collected(values)
+        };
+        let mut rests = all(|by| by.rest)?;
+        if rests.iter().all(|rest| *rest == 0.0) {
+            rests.clear();
+        }
+        let rescaled = found().enumerate().filter(|(_, found)| found.power != 1.0);
+        let rescaled = rescaled.map(|(c, found)| (c, found.power, found.prepared::<O>()));
+        let rescaled = collected(rescaled)?;
+        Ok(Self { offsets: all(|by| by.offset)?, rests, divisors: all(|by| by.divisor)?, rescaled })
     }
 }
 
 impl<T: Element, O: Scaled> Block<T, O> for Pattern {
-    type Room = ();
+    type Workspace = ();
     const NEEDS_VALIDITY: bool = false;
     const WHOLE_ROWS: bool = false;
 
@@ -301,15 +388,21 @@ impl<T: Element, O: Scaled> Block<T, O> for Pattern {
         &self,
         level: Level,
         tile: Tile<'_, T>,
-        _: usize,
+        width: usize,
         (): &mut (),
         out: &mut [O],
         _: &mut [bool],
     ) {
         let period = self.offsets.len();
         for (x, out) in tile.x.chunks(period).zip(out.chunks_mut(period)) {
-            let (offsets, divisors) = (&self.offsets, &self.divisors);
-            level.run(AffineEach { x, offsets, divisors, out });
+            let (offsets, rests, divisors) = (&self.offsets, &self.rests, &self.divisors);
+            level.run(AffineEach { x, offsets, rests, divisors, out });
+        }
+        for (column, power, by) in &self.rescaled {
+            let x = tile.x[*column..].iter().step_by(width);
+            for (o, x) in out[*column..].iter_mut().step_by(width).zip(x) {
+                *o = affine_rescaled(*x, *power, *by);
+            }
         }
     }
 }
@@ -321,21 +414,36 @@ struct PerRow<M>(M);
 /// that the loop does not stop at every row.
 const WIDE: usize = 32;
 
-/// Room for what is measured of a block.
+/// Workspace for what is measured of a block.
 pub(super) struct Measured<N> {
     nodes: Vec<N>,
+    scales: Vec<Scale>,
     offsets: Vec<f64>,
+    /// Empty while all are zero.
+    rests: Vec<f64>,
     divisors: Vec<f64>,
+    /// Rows that are multiplied by a power of two first.
+    rescaled: Vec<(usize, f64, Affine)>,
 }
 
 impl<N> Default for Measured<N> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), offsets: Vec::new(), divisors: Vec::new() }
+        Self {
+            nodes: Vec::new(),
+            scales: Vec::new(),
+            offsets: Vec::new(),
+            rests: Vec::new(),
+            divisors: Vec::new(),
+            rescaled: Vec::new(),
+        }
     }
 }
 
-impl<T: Number, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
-    type Room = Measured<<M::Reducer as Reducer<T>>::Node>;
+/// What a measure reduces elements of type `T` to.
+type NodeOf<T, M> = <<M as Measure<T>>::Reducer as Reducer<T>>::Node;
+
+impl<T: Number + Real, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
+    type Workspace = Measured<NodeOf<T, M>>;
     // The count of valid elements is asked for, where they are not all.
     const NEEDS_VALIDITY: bool = true;
     const WHOLE_ROWS: bool = M::WHOLE_ROWS;
@@ -349,35 +457,58 @@ impl<T: Number, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
         level: Level,
         tile: Tile<'_, T>,
         width: usize,
-        room: &mut Self::Room,
+        workspace: &mut Self::Workspace,
         out: &mut [O],
         missing: &mut [bool],
     ) {
         let reducer = self.0.reducer();
-        let Measured { nodes, offsets, divisors } = room;
+        let Measured { nodes, scales, offsets, rests, divisors, rescaled } = workspace;
         nodes.clear();
-        nodes.resize(missing.len(), reducer.empty());
-        level.run(RowNodes { reducer, tile, width, out: nodes });
+        run::resize(nodes, missing.len(), reducer.empty());
+        scales.clear();
+        level.run(RowNodes { reducer, tile, width, out: nodes, scales });
         offsets.clear();
+        rests.clear();
         divisors.clear();
+        if width < WIDE {
+            run::reserve(offsets, tile.x.len());
+            run::reserve(divisors, tile.x.len());
+        }
+        rescaled.clear();
         for (r, (node, missing)) in nodes.iter().zip(missing).enumerate() {
-            let count = tile.valid.map_or(width, |valid| {
-                valid[r * width..(r + 1) * width].iter().filter(|valid| **valid).count()
-            });
-            let found = self.0.offset_and_divisor(*node, count as u64);
+            let at = r * width..(r + 1) * width;
+            let valid = tile.valid.map(|valid| &valid[at.clone()]);
+            let count =
+                valid.map_or(width, |valid| valid.iter().filter(|valid| **valid).count()) as u64;
+            let x = &tile.x[at.clone()];
+            let power = scales.get(r).map_or(1.0, |scale| scale.power());
+            let found = self.0.found(*node, count, power);
             *missing = found.is_none();
-            let (offset, divisor) = found.unwrap_or((0.0, 1.0));
-            let by = Affine { offset, divisor: O::prepared(divisor) };
+            let found = found.unwrap_or(Found::NONE);
+            let by = found.prepared::<O>();
+            if found.power != 1.0 {
+                rescaled.push((r, found.power, by));
+            }
             if width < WIDE {
-                offsets.resize((r + 1) * width, by.offset);
-                divisors.resize((r + 1) * width, by.divisor);
+                offsets.resize(at.end, by.offset);
+                divisors.resize(at.end, by.divisor);
+                if by.rest != 0.0 || !rests.is_empty() {
+                    // Those before it were zero.
+                    run::resize(rests, at.start, 0.0);
+                    run::resize(rests, at.end, by.rest);
+                }
             } else {
-                let at = r * width..(r + 1) * width;
-                level.run(AffineAll { x: &tile.x[at.clone()], by, out: &mut out[at] });
+                level.run(AffineAll { x, by, out: &mut out[at] });
             }
         }
         if width < WIDE {
-            level.run(AffineEach { x: tile.x, offsets, divisors, out });
+            level.run(AffineEach { x: tile.x, offsets, rests, divisors, out });
+        }
+        for (r, power, by) in rescaled {
+            let at = *r * width..(*r + 1) * width;
+            for (o, x) in out[at.clone()].iter_mut().zip(&tile.x[at]) {
+                *o = affine_rescaled(*x, *power, *by);
+            }
         }
     }
 }
@@ -385,7 +516,7 @@ impl<T: Number, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
 struct Softmax;
 
 impl<T: Element, O: Scaled> Block<T, O> for Softmax {
-    type Room = Vec<f64>;
+    type Workspace = Vec<f64>;
     const NEEDS_VALIDITY: bool = false;
     const WHOLE_ROWS: bool = true;
 
@@ -402,14 +533,14 @@ impl<T: Element, O: Scaled> Block<T, O> for Softmax {
         out: &mut [O],
         _: &mut [bool],
     ) {
-        powers.resize(width, 0.0);
+        run::resize(powers, width, 0.0);
         level.run(SoftmaxRows { x: tile.x, powers, out });
     }
 }
 
 struct SoftmaxRows<'a, T, O> {
     x: &'a [T],
-    /// Room for one row.
+    /// Workspace for one row.
     powers: &'a mut [f64],
     out: &'a mut [O],
 }
@@ -422,13 +553,13 @@ impl<T: Element, O: Scaled> Body for SoftmaxRows<'_, T, O> {
         let Self { x, powers, out } = self;
         let width = powers.len();
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-            let mut greatest = Reducer::<T>::one(Extreme::<true, false>, 0);
-            greatest.feed(simd, Tile { x, valid: None });
-            exp_each(x, greatest.finish().widen(), powers);
+            let mut max = Reducer::<T>::one(Extreme::<true, false>, 0);
+            max.feed(simd, Tile { x, valid: None });
+            exp_each(x, max.finish().node.widen(), powers);
             let mut sum = Reducer::<f64>::one(Sums(Itself), 0);
             sum.feed(simd, Tile { x: &*powers, valid: None });
-            let divisor = O::prepared(One::<f64, f64>::finish(sum));
-            affine_all(powers, Affine { offset: 0.0, divisor }, out);
+            let divisor = O::prepared(One::<f64, f64>::finish(sum).node);
+            affine_all(powers, Affine { offset: 0.0, rest: 0.0, divisor }, out);
         }
     }
 }
@@ -451,6 +582,8 @@ impl<T: Element, O: Scaled> Body for AffineAll<'_, T, O> {
 struct AffineEach<'a, T, O> {
     x: &'a [T],
     offsets: &'a [f64],
+    /// Empty if all are zero.
+    rests: &'a [f64],
     divisors: &'a [f64],
     out: &'a mut [O],
 }
@@ -460,6 +593,11 @@ impl<T: Element, O: Scaled> Body for AffineEach<'_, T, O> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        affine_each(self.x, self.offsets, self.divisors, self.out);
+        let Self { x, offsets, rests, divisors, out } = self;
+        if O::SHOWS_REST && !rests.is_empty() {
+            affine_each_with_rests(x, [offsets, rests, divisors], out);
+        } else {
+            affine_each(x, offsets, divisors, out);
+        }
     }
 }

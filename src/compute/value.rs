@@ -2,8 +2,9 @@
 
 use arrow_array::{Array, ArrayRef, Datum};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::type_name::TypeName;
 
 /// An argument or a result.
 #[derive(Clone, Debug)]
@@ -54,19 +55,60 @@ impl Value {
         }
     }
 
+    /// The array of a scalar or vector, taken out.
+    pub(super) fn into_array(self) -> Result<ArrayRef> {
+        match self {
+            Self::Scalar(array) | Self::Vector(array) => Ok(array),
+            other => Err(other.is_not("an array")),
+        }
+    }
+
+    /// The matrix, taken out.
+    pub(super) fn into_matrix(self) -> Result<Matrix> {
+        match self {
+            Self::Matrix(matrix) => Ok(matrix),
+            other => Err(other.is_not("a matrix")),
+        }
+    }
+
+    fn is_not(&self, expected: &'static str) -> Error {
+        Error::Argument { argument: "result", expected, got: self.describe() }
+    }
+
+    /// Whether it is plain numbers, one behind the other.
+    pub(super) fn is_vector(&self) -> bool {
+        match self {
+            Self::Vector(_) => true,
+            Self::Matrix(matrix) => matrix.is_vector(),
+            _ => false,
+        }
+    }
+
+    /// The elements of a vector, or rows of a matrix.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Vector(array) => array.len(),
+            Self::Matrix(matrix) => matrix.rows(),
+            Self::Named(values) => values.len(),
+            Self::Number(_) | Self::Integer(_) | Self::Scalar(_) => 1,
+        }
+    }
+
     /// What it is, for an error.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Number(number) => format!("the number {number}"),
             Self::Integer(number) => format!("the number {number}"),
             Self::Named(values) => format!("{} values", values.len()),
-            Self::Scalar(one) => format!("a scalar of {}", one.data_type()),
-            Self::Vector(array) => format!("a vector of {} {}", array.len(), array.data_type()),
+            Self::Scalar(one) => format!("a scalar of {}", TypeName(one.data_type())),
+            Self::Vector(array) => {
+                format!("a vector of {} {}", array.len(), TypeName(array.data_type()))
+            }
             Self::Matrix(matrix) => format!(
                 "a matrix of {} x {} {}",
                 matrix.rows(),
                 matrix.width(),
-                matrix.element_type()
+                TypeName(matrix.element_type())
             ),
         }
     }

@@ -110,6 +110,7 @@ impl Machine {
 /// What is known of this machine.
 struct Known {
     machine: Machine,
+    awake: Machine,
     profile: ProfileReport,
 }
 
@@ -122,13 +123,18 @@ fn known() -> &'static Known {
             Some(profile) => machine.measured(&profile.measurements),
             None => machine,
         };
-        Known { machine, profile }
+        Known { awake: machine.awake(), machine, profile }
     })
 }
 
 /// This machine.
 pub fn machine() -> &'static Machine {
     &known().machine
+}
+
+/// This machine while its workers are awake.
+pub(super) fn awake() -> &'static Machine {
+    &known().awake
 }
 
 /// Whether this machine has a profile, and whether this process uses it.

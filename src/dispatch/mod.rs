@@ -3,15 +3,16 @@
 //!
 //! `machine` is read once, with the speeds that `measure` found and `profile` keeps; `plan` is a pure
 //! function of the work and the machine; `run` carries a plan out and is the only file that names
-//! rayon, and `linger` keeps its workers awake for a moment; `simd` runs a body at an instruction
-//! set; `gemm` multiplies matrices; `vdsp` and `blas` wrap Accelerate; `settings` is the only file
-//! that reads the environment.
+//! rayon; `handover` gives workers their share of a call, and `linger` keeps them awake for a moment
+//! (both stand on `sync`); `simd` runs a body at an instruction set; `gemm` multiplies matrices;
+//! `vdsp` and `blas` wrap Accelerate; `settings` is the only file that reads the environment.
 
 #[cfg(any(target_os = "macos", test))]
 pub(crate) mod blas;
 #[cfg(all(test, not(target_os = "macos")))]
 pub(crate) mod blas_double;
 pub(crate) mod gemm;
+mod handover;
 mod linger;
 pub mod machine;
 pub mod measure;
@@ -20,6 +21,7 @@ pub mod profile;
 pub(crate) mod run;
 pub mod settings;
 pub(crate) mod simd;
+mod sync;
 #[cfg(any(target_os = "macos", test))]
 pub(crate) mod vdsp;
 #[cfg(all(test, not(target_os = "macos")))]
@@ -31,6 +33,8 @@ pub use measure::{Traffic, bandwidth, measure};
 pub use plan::{Backend, Family, Plan, Store, Work, plan};
 pub(crate) use plan::{SHORT_PIECE, WORTH_HALVING};
 pub use profile::{Measurements, Profile, ProfileReport, ProfileState, remove_profile};
-pub use run::{set_interrupt_check, threads_started};
+pub use run::{
+    INTERRUPT_EVERY, executed, set_interrupt_check, set_interrupt_interval, threads_started,
+};
 pub use settings::{Settings, num_threads, set_num_threads, with_settings};
 pub use simd::Level;

@@ -90,7 +90,7 @@ impl fmt::Display for Backend {
 pub enum Store {
     /// Through the cache.
     Cached,
-    /// Past the cache.
+    /// By streaming stores, which bypass the cache.
     Streaming,
 }
 
@@ -151,7 +151,7 @@ fn takes_vdsp(work: &Work, machine: &Machine, settings: &Settings) -> bool {
         }
 }
 
-/// The thread count of least expected time.
+/// The thread count of smallest expected time.
 fn best_threads(work: &Work, machine: &Machine, most: usize) -> usize {
     let serial = expected_ns(work, machine, 1);
     (2..=most.min(machine.cores))

@@ -79,8 +79,8 @@ impl Measurements {
             };
             let possible = if i == 0 { POSSIBLE_WAKE } else { POSSIBLE_BANDWIDTH };
             if !possible.contains(&value) {
-                let (least, most) = (possible.start(), possible.end());
-                return Err(format!("{name} is {value}, expected {least} to {most}"));
+                let (min, most) = (possible.start(), possible.end());
+                return Err(format!("{name} is {value}, expected {min} to {most}"));
             }
             (found[i], seen[i]) = (value, true);
         }

@@ -8,27 +8,33 @@
 //! process that made it; a forked child makes its own. If a pool cannot be started, the caller
 //! does all the work.
 
-use std::cell::Cell;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::handover::{Job, with_workers};
 use super::linger::{LINGER, Post};
-use super::{Machine, Plan, Settings, Work, machine, plan, settings};
+use super::machine::awake as awake_machine;
+use super::{Plan, Settings, Work, machine, plan, settings};
+use crate::buffer::try_reserve;
 use crate::error::{Error, Result};
 
 /// How often a long call asks whether to stop.
-const INTERRUPT_EVERY: Duration = Duration::from_millis(50);
-
-/// Turns that the caller looks whether the workers are done before it sleeps: about the time of
-/// one task.
-const SPINS: usize = 2_000;
+pub const INTERRUPT_EVERY: Duration = Duration::from_millis(50);
 
 thread_local! {
     static INTERRUPT_CHECK: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
+    static CHECK_EVERY: Cell<Duration> = const { Cell::new(INTERRUPT_EVERY) };
+    /// When the check was asked last, or set: by whichever part of a call.
+    static LAST_ASKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The plans that were carried out, while somebody wants to know.
+    static EXECUTED: RefCell<Option<Vec<Plan>>> = const { RefCell::new(None) };
     /// When this thread's last call ended.
     static LAST_CALL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -36,7 +42,22 @@ thread_local! {
 /// Sets the function that long calls of this thread ask, about every 50 ms, whether to stop.
 /// Returning `true` ends the call with [`Error::Interrupted`].
 pub fn set_interrupt_check(check: Option<fn() -> bool>) {
-    INTERRUPT_CHECK.with(|cell| cell.set(check));
+    INTERRUPT_CHECK.set(check);
+    LAST_ASKED.set(None);
+}
+
+/// Sets how often long calls of this thread ask the check, for tests: with no time in between, they
+/// ask wherever they can be stopped, and their stops can be counted.
+pub fn set_interrupt_interval(every: Duration) {
+    CHECK_EVERY.set(every);
+}
+
+/// Runs `body`, and says which plans the calls of this thread carried out meanwhile, in order: for
+/// tests that compare them with what was explained.
+pub fn executed<T>(body: impl FnOnce() -> T) -> (T, Vec<Plan>) {
+    EXECUTED.set(Some(Vec::new()));
+    let result = body();
+    (result, EXECUTED.take().unwrap_or_default())
 }
 
 /// Workers of this process's pool; 0 before the first parallel call.
@@ -51,7 +72,6 @@ pub fn threads_started() -> usize {
 ///
 /// [`Error::Setting`](crate::Error::Setting) for a setting that cannot be honoured.
 pub(crate) fn planned(work: &Work) -> Result<Plan> {
-    static AWAKE: OnceLock<Machine> = OnceLock::new();
     let settings = settings::settings()?;
     let cold = plan(work, machine(), &settings);
     if cold.threads > 1 || settings.exact_threads {
@@ -66,8 +86,7 @@ pub(crate) fn planned(work: &Work) -> Result<Plan> {
         return Ok(cold);
     }
     let most = settings.threads.unwrap_or(awake + 1).min(awake + 1);
-    let at_once = AWAKE.get_or_init(|| machine().awake());
-    Ok(plan(work, at_once, &Settings { threads: Some(most), ..settings }))
+    Ok(plan(work, awake_machine(), &Settings { threads: Some(most), ..settings }))
 }
 
 /// Runs `body` once for each task, on the plan's threads. Each thread makes one `state` for all
@@ -76,15 +95,36 @@ pub(crate) fn planned(work: &Work) -> Result<Plan> {
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] if the caller's interrupt check said so; some tasks have not run then.
+/// [`Error::Interrupted`] if the caller's interrupt check said so, [`Error::OutOfMemory`] if a task
+/// was refused memory by [`reserve`], [`Error::Forked`] in the child of a fork during the call; some
+/// tasks have not run then.
 pub(crate) fn each<T: Send, S>(
-    function: &'static str,
     plan: &Plan,
     tasks: Vec<T>,
     state: impl Fn() -> S + Sync,
     body: impl Fn(&mut S, T) + Sync,
 ) -> Result<()> {
-    let threads = plan.threads.min(tasks.len());
+    each_while(plan, tasks, state, |state, task, _| body(state, task))
+}
+
+/// [`each`] for tasks that may take long: `body` asks now and then whether to go on.
+///
+/// # Errors
+///
+/// As [`each`].
+pub(crate) fn each_while<T: Send, S>(
+    plan: &Plan,
+    tasks: Vec<T>,
+    state: impl Fn() -> S + Sync,
+    body: impl Fn(&mut S, T, &dyn Fn() -> bool) + Sync,
+) -> Result<()> {
+    EXECUTED.with_borrow_mut(|plans| {
+        if let Some(plans) = plans {
+            plans.push(*plan);
+        }
+    });
+    let tasks_in_all = tasks.len();
+    let threads = plan.threads.min(tasks_in_all);
     let queue = Mutex::new(tasks.into_iter());
     // A panicking body poisons nothing that matters: the iterator is never left half-advanced.
     let next = |who: Who| {
@@ -94,14 +134,115 @@ pub(crate) fn each<T: Send, S>(
             Who::Worker => queue.next_back(),
         }
     };
-    share(function, threads, &|who, go_on| {
-        // Made only when there is a task, so that a worker that wakes late costs nothing.
-        let mut mine = None;
-        while go_on() {
-            let Some(task) = next(who) else { break };
-            body(mine.get_or_insert_with(&state), task);
+    // Bytes that the system refused to a task.
+    let refused = AtomicUsize::new(0);
+    let is_small = tasks_in_all <= 1;
+    share(threads, &|who, go_on| {
+        let go_on = || go_on() && refused.load(Ordering::Relaxed) == 0;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            // Made only when there is a task, so that a worker that wakes late costs nothing.
+            let mut mine = None;
+            while go_on() {
+                let Some(task) = next(who) else { break };
+                let make = || {
+                    if !is_small {
+                        reserve(&mut Vec::<u8>::new(), HEADROOM);
+                    }
+                    state()
+                };
+                body(mine.get_or_insert_with(make), task, &go_on);
+            }
+        }));
+        if let Err(panic) = ended {
+            refused.store(refused_bytes(panic), Ordering::Relaxed);
         }
-    })
+    })?;
+    match refused.into_inner() {
+        0 => Ok(()),
+        bytes => Err(Error::OutOfMemory { bytes }),
+    }
+}
+
+/// Bytes that the system must have for a thread that begins on a large call. Kernels and the GEMM
+/// library keep running sums and packed panels in memory that they do not ask for fallibly: some
+/// hundred KiB, whatever the input. They are asked for here, and given back at once.
+const HEADROOM: usize = 4 << 20;
+
+/// The bytes that the system refused to a task: what a task unwinds with, and [`each`] catches.
+struct Refused(usize);
+
+/// The bytes that were refused, if that is why a task ended; any other panic goes on.
+fn refused_bytes(panic: Box<dyn Any + Send>) -> usize {
+    match panic.downcast::<Refused>() {
+        Ok(bytes) => bytes.0.max(1),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Runs a whole call: its errors say which function it was, and memory that was refused to it
+/// outside of its tasks, by [`reserve`], is one of them.
+///
+/// # Errors
+///
+/// Those of `body`, and [`Error::OutOfMemory`].
+pub(crate) fn call<T>(function: &'static str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(Error::OutOfMemory { bytes: refused_bytes(panic) }))
+        .map_err(|error| error.in_function(function))
+}
+
+/// Makes room for `more` elements in the scratch of a task. If the system has none, the task ends,
+/// and the call with [`Error::OutOfMemory`]: by unwinding, so that the loops over tiles need not
+/// return a result for each tile. To be called in the tasks of [`each`], or within [`call`].
+#[inline]
+pub(crate) fn reserve<T>(scratch: &mut Vec<T>, more: usize) {
+    if scratch.capacity() - scratch.len() < more {
+        refill(scratch, more);
+    }
+}
+
+#[cold]
+fn refill<T>(scratch: &mut Vec<T>, more: usize) {
+    granted(try_reserve(scratch, more));
+}
+
+/// Goes on if memory was granted; else the task ends, as with [`reserve`].
+#[inline]
+pub(crate) fn granted(memory: std::result::Result<(), usize>) {
+    if let Err(bytes) = memory {
+        resume_unwind(Box::new(Refused(bytes)));
+    }
+}
+
+/// `scratch` with `len` elements; those that are new are `value`. As [`reserve`].
+#[inline]
+pub(crate) fn resize<T: Clone>(scratch: &mut Vec<T>, len: usize, value: T) {
+    reserve(scratch, len.saturating_sub(scratch.len()));
+    scratch.resize(len, value);
+}
+
+/// Calls `body` with pieces of `range`, and asks between them whether to go on: for work of the
+/// calling thread that may take long.
+///
+/// # Errors
+///
+/// [`Error::Interrupted`] if the caller's interrupt check said so, and those of `body`.
+pub(crate) fn in_steps(
+    range: Range<usize>,
+    step: usize,
+    mut body: impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let interrupt = Interrupt::new();
+    let mut from = range.start;
+    while from < range.end {
+        let to = from.saturating_add(step.max(1)).min(range.end);
+        body(from..to)?;
+        if interrupt.asked() {
+            return Err(Error::Interrupted);
+        }
+        from = to;
+    }
+    Ok(())
 }
 
 /// Whose thread works.
@@ -115,153 +256,66 @@ enum Who {
 type Share<'a> = dyn Fn(Who, &dyn Fn() -> bool) + Sync + 'a;
 
 /// Runs `work` on `threads` threads at once, the caller's among them, until it returns in each.
-fn share(function: &'static str, threads: usize, work: &Share<'_>) -> Result<()> {
+fn share(threads: usize, work: &Share<'_>) -> Result<()> {
     let stop = AtomicBool::new(false);
     let interrupt = Interrupt::new();
+    let pool = if threads > 1 { pool(threads - 1) } else { None };
     let ask = || {
-        if interrupt.asked() {
+        // A check runs the user's signal handlers, which may fork: the child has no workers.
+        if interrupt.asked() || (pool.is_some() && interrupt.is_forked.get()) {
             stop.store(true, Ordering::Relaxed);
         }
         !stop.load(Ordering::Relaxed)
     };
-    match if threads > 1 { pool(threads - 1) } else { None } {
+    match pool {
         None => work(Who::Caller, &ask),
         Some(pool) => {
             let on_worker = || work(Who::Worker, &|| !stop.load(Ordering::Relaxed));
-            with_workers(pool, threads - 1, &on_worker, || work(Who::Caller, &ask));
+            let is_forked = &interrupt.is_forked;
+            let spawn = |job: Job| {
+                pool.pool.spawn(move || {
+                    job.run();
+                    pool.post.wait(|job| job.run());
+                });
+            };
+            with_workers(&pool.post, spawn, threads - 1, &on_worker, is_forked, || {
+                work(Who::Caller, &ask);
+            });
+            if is_forked.get() {
+                return Err(Error::Forked);
+            }
         }
     }
     LAST_CALL.set(Some(Instant::now()));
-    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted { function }) } else { Ok(()) }
-}
-
-/// Runs `mine` here and `theirs` on up to `workers` workers of the pool, and returns when all that
-/// began have ended.
-#[allow(unsafe_code)]
-fn with_workers(
-    pool: &'static Pool,
-    workers: usize,
-    theirs: &(dyn Fn() + Sync),
-    mine: impl FnOnce(),
-) {
-    let gate = Arc::new(Gate::default());
-    // SAFETY: only the lifetime changes. `theirs` is called only by workers that entered the gate
-    // (below); `Closed` shuts it and waits for them before this function returns or unwinds.
-    let theirs: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(theirs) };
-    let job = Job { gate: Arc::clone(&gate), theirs };
-    let awake = pool.post.offer(&job, workers);
-    for _ in awake..workers {
-        let job = job.clone();
-        pool.pool.spawn(move || {
-            job.run();
-            pool.post.wait(|job| job.run());
-        });
-    }
-    let closed = Closed(&gate);
-    mine();
-    drop(closed);
-    if awake > 0 {
-        pool.post.withdraw(&job);
-    }
-    if gate.panicked.load(Ordering::Relaxed) {
-        resume_unwind(Box::new("a worker panicked"));
-    }
-}
-
-/// A worker's share of a call.
-#[derive(Clone)]
-struct Job {
-    gate: Arc<Gate>,
-    theirs: &'static (dyn Fn() + Sync),
-}
-
-impl PartialEq for Job {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.gate, &other.gate)
-    }
-}
-
-impl Job {
-    fn run(&self) {
-        if self.gate.enter() {
-            self.gate.leave(catch_unwind(AssertUnwindSafe(self.theirs)).is_err());
-        }
-    }
-}
-
-/// Lets workers in until it is closed, and knows how many are inside.
-#[derive(Default)]
-struct Gate {
-    /// Workers inside, times two; plus one once it is closed.
-    state: AtomicUsize,
-    panicked: AtomicBool,
-    lock: Mutex<()>,
-    left: Condvar,
-}
-
-impl Gate {
-    fn enter(&self) -> bool {
-        let open = |state: usize| (state & 1 == 0).then_some(state + 2);
-        self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
-    }
-
-    fn leave(&self, panicked: bool) {
-        if panicked {
-            self.panicked.store(true, Ordering::Relaxed);
-        }
-        // The last to leave a closed gate wakes the caller, who may sleep.
-        if self.state.fetch_sub(2, Ordering::Release) == 3 {
-            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
-            self.left.notify_all();
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.state.load(Ordering::Acquire) == 1
-    }
-}
-
-/// Closes the gate and waits for those inside, also when the caller unwinds.
-struct Closed<'a>(&'a Gate);
-
-impl Drop for Closed<'_> {
-    fn drop(&mut self) {
-        self.0.state.fetch_or(1, Ordering::Acquire);
-        for _ in 0..SPINS {
-            if self.0.is_empty() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        let mut held = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.0.is_empty() {
-            held = self.0.left.wait(held).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
+    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 /// Asks the caller's check now and then.
-struct Interrupt {
+pub(super) struct Interrupt {
     check: Option<fn() -> bool>,
-    last: Cell<Option<Instant>>,
+    /// Whether a check came back in a child of the process that the call began in.
+    is_forked: Cell<bool>,
 }
 
 impl Interrupt {
-    fn new() -> Self {
-        Self { check: INTERRUPT_CHECK.with(Cell::get), last: Cell::new(None) }
+    pub(super) fn new() -> Self {
+        Self { check: INTERRUPT_CHECK.get(), is_forked: Cell::new(false) }
     }
 
-    fn asked(&self) -> bool {
+    pub(super) fn asked(&self) -> bool {
         let Some(check) = self.check else { return false };
         let now = Instant::now();
-        match self.last.get() {
-            Some(last) if now - last < INTERRUPT_EVERY => false,
+        match LAST_ASKED.get() {
+            Some(last) if now - last < CHECK_EVERY.get() => false,
             Some(_) => {
-                self.last.set(Some(now));
-                check()
+                LAST_ASKED.set(Some(now));
+                let process = std::process::id();
+                let stop = check();
+                self.is_forked.set(std::process::id() != process);
+                stop
             }
             None => {
-                self.last.set(Some(now));
+                LAST_ASKED.set(Some(now));
                 false
             }
         }
@@ -309,6 +363,9 @@ fn pool(workers: usize) -> Option<&'static Pool> {
         FAILED.store(process as usize, Ordering::Relaxed);
         return None;
     };
+    // Every worker has run once, so that its thread-local storage is there: glibc ends the process
+    // where it finds no memory for that later.
+    pool.broadcast(|_| ());
     let new = Box::into_raw(Box::new(Pool { process, workers, pool, post: Post::new(LINGER) }));
     match POOL.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
         #[allow(unsafe_code)]
@@ -320,5 +377,115 @@ fn pool(workers: usize) -> Option<&'static Pool> {
             drop(unsafe { Box::from_raw(new) });
             current_pool().filter(|pool| pool.workers >= workers)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::{Backend, Level, Store};
+
+    fn three_threads() -> Plan {
+        let backend = Backend::Native(Level::Portable);
+        Plan { backend, threads: 3, task_bytes: 1, store: Store::Cached }
+    }
+
+    fn on_worker() -> bool {
+        std::thread::current().name().is_some_and(|name| name.starts_with("raptors-"))
+    }
+
+    /// The pool runs whole calls, and its workers take a share of them.
+    fn assert_works() {
+        let mut shared = 0;
+        for _ in 0..1000 {
+            let (ran, theirs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let done = each(
+                &three_threads(),
+                (0..64).collect(),
+                || (),
+                |(), task: usize| {
+                    ran.fetch_add(task, Ordering::Relaxed);
+                    theirs.fetch_add(usize::from(on_worker()), Ordering::Relaxed);
+                    std::thread::yield_now();
+                },
+            );
+            assert_eq!((done, ran.into_inner()), (Ok(()), 63 * 32));
+            shared += theirs.into_inner();
+        }
+        assert!(shared > 0, "no worker ever took a task");
+    }
+
+    fn said(panic: &(dyn Any + Send)) -> &str {
+        panic.downcast_ref::<&str>().copied().unwrap_or("something else")
+    }
+
+    #[test]
+    fn a_panic_in_a_worker_comes_back_in_the_caller_and_the_pool_works() {
+        for _ in 0..20 {
+            let panicked = AtomicBool::new(false);
+            let call = || {
+                each(
+                    &three_threads(),
+                    (0..8).collect(),
+                    || (),
+                    |(), _: usize| {
+                        if on_worker() {
+                            panicked.store(true, Ordering::Release);
+                            // Not `panic!`, which would print.
+                            resume_unwind(Box::new("injected in a worker"));
+                        }
+                        // The caller leaves the workers a task.
+                        while !panicked.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                    },
+                )
+            };
+            let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("the panic was lost");
+            assert_eq!(said(&*panic), "injected in a worker");
+        }
+        assert_works();
+    }
+
+    #[test]
+    fn a_panic_in_the_callers_share_waits_for_the_workers_and_the_pool_works() {
+        for _ in 0..20 {
+            let (begun, inside) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let call = || {
+                each(
+                    &three_threads(),
+                    (0..8).collect(),
+                    || (),
+                    |(), _: usize| {
+                        if !on_worker() {
+                            while !begun.load(Ordering::Acquire) {
+                                std::thread::yield_now();
+                            }
+                            resume_unwind(Box::new("injected in the caller"));
+                        }
+                        inside.fetch_add(1, Ordering::Relaxed);
+                        begun.store(true, Ordering::Release);
+                        (0..100).for_each(|_| std::thread::yield_now());
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                    },
+                )
+            };
+            let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("the panic was lost");
+            assert_eq!(said(&*panic), "injected in the caller");
+            assert_eq!(inside.into_inner(), 0, "a worker outlived the call");
+        }
+        assert_works();
+    }
+
+    #[test]
+    fn a_panic_in_the_interrupt_check_comes_back_and_the_pool_works() {
+        set_interrupt_interval(Duration::ZERO);
+        set_interrupt_check(Some(|| resume_unwind(Box::new("injected in a callback"))));
+        let call = || each(&three_threads(), (0..8).collect(), || (), |(), _: usize| ());
+        let panic = catch_unwind(AssertUnwindSafe(|| (0..100).try_for_each(|_| call())));
+        set_interrupt_check(None);
+        set_interrupt_interval(INTERRUPT_EVERY);
+        assert_eq!(said(&*panic.expect_err("the panic was lost")), "injected in a callback");
+        assert_works();
     }
 }

@@ -57,16 +57,24 @@ impl Settings {
     /// # Errors
     ///
     /// [`Error::Setting`] for a value that cannot be honoured here.
-    pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let read = |variable: &'static str| {
-            let value = get(variable).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
-            value.map(|value| (variable, value))
+    pub fn from_variables<V: Into<OsString>>(get: impl Fn(&str) -> Option<V>) -> Result<Self> {
+        let read = |variable: &'static str| -> Result<Option<Variable>> {
+            let Some(value) = get(variable) else { return Ok(None) };
+            match value.into().into_string() {
+                Ok(value) => {
+                    let value = value.trim().to_owned();
+                    Ok((!value.is_empty()).then_some((variable, value)))
+                }
+                Err(value) => {
+                    refuse((variable, value.to_string_lossy().into_owned()), "it is not UTF-8 text")
+                }
+            }
         };
         Ok(Self {
-            threads: read("RAPTORS_NUM_THREADS").map(threads).transpose()?,
-            simd: read("RAPTORS_SIMD").map(simd).transpose()?,
-            backend: read("RAPTORS_BACKEND").map(backend).transpose()?,
-            pool_bytes: read("RAPTORS_POOL_BYTES").map(bytes).transpose()?,
+            threads: read("RAPTORS_NUM_THREADS")?.map(threads).transpose()?,
+            simd: read("RAPTORS_SIMD")?.map(simd).transpose()?,
+            backend: read("RAPTORS_BACKEND")?.map(backend).transpose()?,
+            pool_bytes: read("RAPTORS_POOL_BYTES")?.map(bytes).transpose()?,
             ..Self::default()
         })
     }
@@ -176,13 +184,18 @@ thread_local! {
 pub fn settings() -> Result<Settings> {
     static ENVIRONMENT: OnceLock<Result<Settings>> = OnceLock::new();
     let environment =
-        ENVIRONMENT.get_or_init(|| Settings::from_variables(|name| std::env::var(name).ok()));
+        ENVIRONMENT.get_or_init(|| Settings::from_variables(|name| std::env::var_os(name)));
     let mut base = environment.clone()?;
     match NUM_THREADS.load(Ordering::Relaxed) {
         0 => {}
         n => base.threads = Some(n),
     }
     Ok(SCOPE.with(|scope| scope.borrow().clone()).over(base))
+}
+
+/// The instruction set that plans of this thread have.
+pub(crate) fn level() -> Level {
+    settings().ok().and_then(|settings| settings.simd).unwrap_or(machine().level)
 }
 
 /// The most threads a call on this thread may use.

@@ -1,4 +1,4 @@
-//! Runs a body at an instruction set, and stores past the cache.
+//! Runs a body at an instruction set, and stores by streaming stores.
 //!
 //! A `pulp` token proves that the CPU has the instructions; `vectorize` compiles the body for
 //! them. A new level is one variant, one token and one `impl Simd`.
@@ -137,11 +137,11 @@ mod x86 {
         }
     }
 
-    /// Stores past the cache while the values are in registers or just were: a tile that is
+    /// Stores by streaming stores while the values are in registers or just were: a tile that is
     /// computed first and copied out then reads and writes in turns, not at once
     /// (docs/perf/stores.md).
     #[inline(always)]
-    fn put_past_cache<T: Copy, const L: usize>(to: &mut [T; L], from: &[T; L]) {
+    fn put_streaming<T: Copy, const L: usize>(to: &mut [T; L], from: &[T; L]) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
 
         let bytes = std::mem::size_of_val(from);
@@ -210,8 +210,8 @@ mod x86 {
             fetch(x, ahead);
         }
         #[inline(always)]
-        fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
-            put_past_cache(to, from);
+        fn put_streaming<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+            put_streaming(to, from);
         }
     }
 
@@ -259,8 +259,8 @@ mod x86 {
             fetch(x, ahead);
         }
         #[inline(always)]
-        fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
-            put_past_cache(to, from);
+        fn put_streaming<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+            put_streaming(to, from);
         }
     }
 }

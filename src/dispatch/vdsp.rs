@@ -13,7 +13,7 @@
 #[cfg(target_os = "macos")]
 use accelerate_src as _;
 
-use super::vendor::{Operation, Vendor};
+use super::vendor::{Vendor, VendorOp};
 use crate::kernel::Element;
 
 /// The vDSP functions of one element type.
@@ -112,10 +112,10 @@ vdsp!(f64, vDSP_vaddD vDSP_vsubD vDSP_vmulD vDSP_vdivD vDSP_vsaddD vDSP_vsmulD v
       vDSP_sveD vDSP_dotprD);
 
 impl Vendor for f32 {
-    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+    fn vectors(op: VendorOp, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
         vectors(op, x, y, out)
     }
-    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+    fn scalar(op: VendorOp, x: &[Self], y: Self, out: &mut [Self]) -> bool {
         scalar(op, x, y, out)
     }
     fn sum(x: &[Self]) -> Option<Self> {
@@ -124,10 +124,10 @@ impl Vendor for f32 {
 }
 
 impl Vendor for f64 {
-    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+    fn vectors(op: VendorOp, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
         vectors(op, x, y, out)
     }
-    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+    fn scalar(op: VendorOp, x: &[Self], y: Self, out: &mut [Self]) -> bool {
         scalar(op, x, y, out)
     }
     fn sum(x: &[Self]) -> Option<Self> {
@@ -135,23 +135,23 @@ impl Vendor for f64 {
     }
 }
 
-fn vectors<T: Vdsp>(op: Operation, x: &[T], y: &[T], out: &mut [T]) -> bool {
+fn vectors<T: Vdsp>(op: VendorOp, x: &[T], y: &[T], out: &mut [T]) -> bool {
     match op {
-        Operation::Add => T::vadd(x, y, out),
-        Operation::Subtract => T::vsub(x, y, out),
-        Operation::Multiply => T::vmul(x, y, out),
-        Operation::Divide => T::vdiv(x, y, out),
+        VendorOp::Add => T::vadd(x, y, out),
+        VendorOp::Subtract => T::vsub(x, y, out),
+        VendorOp::Multiply => T::vmul(x, y, out),
+        VendorOp::Divide => T::vdiv(x, y, out),
     }
     true
 }
 
-fn scalar<T: Vdsp>(op: Operation, x: &[T], y: T, out: &mut [T]) -> bool {
+fn scalar<T: Vdsp>(op: VendorOp, x: &[T], y: T, out: &mut [T]) -> bool {
     match op {
-        Operation::Add => T::vsadd(x, y, out),
+        VendorOp::Add => T::vsadd(x, y, out),
         // x - y is x + (-y), to the bit; vDSP has no vssub.
-        Operation::Subtract => T::vsadd(x, T::NEUTRAL.minus(y).0, out),
-        Operation::Multiply => T::vsmul(x, y, out),
-        Operation::Divide => T::vsdiv(x, y, out),
+        VendorOp::Subtract => T::vsadd(x, T::NEUTRAL.minus(y).0, out),
+        VendorOp::Multiply => T::vsmul(x, y, out),
+        VendorOp::Divide => T::vsdiv(x, y, out),
     }
     true
 }

@@ -7,7 +7,7 @@ use crate::kernel::Element;
 
 /// An operation that vendors know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum VendorOp {
     Add,
     Subtract,
     Multiply,
@@ -18,11 +18,11 @@ pub(crate) enum Operation {
 #[allow(unused_variables)]
 pub(crate) trait Vendor: Element {
     /// `out = x op y`, element by element.
-    fn vectors(op: Operation, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
+    fn vectors(op: VendorOp, x: &[Self], y: &[Self], out: &mut [Self]) -> bool {
         false
     }
     /// `out = x op y` with one `y`.
-    fn scalar(op: Operation, x: &[Self], y: Self, out: &mut [Self]) -> bool {
+    fn scalar(op: VendorOp, x: &[Self], y: Self, out: &mut [Self]) -> bool {
         false
     }
     /// The sum, in an order of the vendor's own.

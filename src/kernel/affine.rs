@@ -4,6 +4,8 @@ use super::{Element, Real};
 
 /// A float that transforms store.
 pub(crate) trait Scaled: Real {
+    /// Whether the rest of an offset shows: float32 rounds it away.
+    const SHOWS_REST: bool;
     /// What a divisor becomes before many numbers are divided by it.
     fn prepared(divisor: f64) -> f64;
     /// `x` by the divisor that was prepared, rounded to this type.
@@ -11,6 +13,8 @@ pub(crate) trait Scaled: Real {
 }
 
 impl Scaled for f32 {
+    const SHOWS_REST: bool = false;
+
     /// Its inverse: multiplying in float64 is off by at most two units of the last of 53 digits,
     /// of which rounding to 24 leaves nothing.
     #[inline(always)]
@@ -24,6 +28,8 @@ impl Scaled for f32 {
 }
 
 impl Scaled for f64 {
+    const SHOWS_REST: bool = true;
+
     /// Itself: `49.0 * (1.0 / 49.0)` is not 1.
     #[inline(always)]
     fn prepared(divisor: f64) -> f64 {
@@ -35,18 +41,25 @@ impl Scaled for f64 {
     }
 }
 
-/// An offset and a prepared divisor.
+/// An offset, what it leaves out, and a prepared divisor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Affine {
     pub(crate) offset: f64,
+    pub(crate) rest: f64,
     pub(crate) divisor: f64,
 }
 
 /// `out = (x − offset) / divisor` with one of each.
 #[inline(always)]
 pub(crate) fn affine_all<T: Element, O: Scaled>(x: &[T], by: Affine, out: &mut [O]) {
+    if O::SHOWS_REST && by.rest != 0.0 {
+        for (o, x) in out.iter_mut().zip(x) {
+            *o = O::scaled(x.widen() - by.offset - by.rest, by.divisor).canonical();
+        }
+        return;
+    }
     for (o, x) in out.iter_mut().zip(x) {
-        *o = O::scaled(x.widen() - by.offset, by.divisor).settled();
+        *o = O::scaled(x.widen() - by.offset, by.divisor).canonical();
     }
 }
 
@@ -59,6 +72,25 @@ pub(crate) fn affine_each<T: Element, O: Scaled>(
     out: &mut [O],
 ) {
     for (((o, x), offset), divisor) in out.iter_mut().zip(x).zip(offsets).zip(divisors) {
-        *o = O::scaled(x.widen() - offset, *divisor).settled();
+        *o = O::scaled(x.widen() - offset, *divisor).canonical();
     }
+}
+
+/// The same with what the offsets leave out.
+#[inline(always)]
+pub(crate) fn affine_each_with_rests<T: Element, O: Scaled>(
+    x: &[T],
+    [offsets, rests, divisors]: [&[f64]; 3],
+    out: &mut [O],
+) {
+    let by = offsets.iter().zip(rests).zip(divisors);
+    for ((o, x), ((offset, rest), divisor)) in out.iter_mut().zip(x).zip(by) {
+        *o = O::scaled(x.widen() - offset - rest, *divisor).canonical();
+    }
+}
+
+/// One element that is multiplied by a power of two first, where it or its distance from the offset
+/// would overflow or vanish without.
+pub(crate) fn affine_rescaled<T: Element, O: Scaled>(x: T, power: f64, by: Affine) -> O {
+    O::scaled(x.widen() * power - by.offset - by.rest, by.divisor).canonical()
 }

@@ -1,19 +1,20 @@
-//! Where the least or the greatest is: the first place of several, the first NaN if there is one.
+//! Where the smallest or the largest is: the first place of several, the first NaN if there is one.
 
-use super::columns::{Each, Run, feed_each, with_lanes};
+use super::arg_columns::{ArgLanes, ByRank, ByValue, first_index};
 use super::extreme::extreme;
-use super::placed::{ByRank, ByValue, Placed, first_place};
+use super::extreme_columns::{Each, Run, feed_each, with_lanes};
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
+use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
 use super::{Element, Simd};
 
-/// The place of the least element, or of the greatest.
+/// The place of the smallest element, or of the largest.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<const GREATEST: bool>;
+pub(crate) struct ArgExtreme<const MAX: bool>;
 
 /// The rank of an element, and its number in the sequence.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T: Element> {
+pub(crate) struct Indexed<T: Element> {
     rank: T::Rank,
     /// [`NOWHERE`] if no element was valid.
     pub(crate) index: usize,
@@ -22,7 +23,7 @@ pub(crate) struct At<T: Element> {
 /// The index of no element.
 const NOWHERE: usize = usize::MAX;
 
-impl<T: Element> At<T> {
+impl<T: Element> Indexed<T> {
     const NONE: Self = Self { rank: T::LAST, index: NOWHERE };
 
     /// Takes an element if it is better, or as good and earlier.
@@ -34,46 +35,53 @@ impl<T: Element> At<T> {
     }
 }
 
-impl<T: Element, const GREATEST: bool> Reducer<T> for Place<GREATEST> {
-    type Node = At<T>;
-    type One = Found<T, GREATEST>;
-    type Many = FoundEach<T, GREATEST>;
+impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
+    type Node = Indexed<T>;
+    type One = ArgOne<T, MAX>;
+    type Many = ArgEach<T, MAX>;
     const GRAIN: usize = ANY_SPLIT;
     const NEEDS_VALIDITY: bool = true;
 
     #[inline(always)]
     fn fill(self) -> T {
-        if GREATEST { T::LOWEST } else { T::HIGHEST }
+        if MAX { T::LOWEST } else { T::HIGHEST }
     }
     #[inline(always)]
-    fn empty(self) -> At<T> {
-        At::NONE
+    fn empty(self) -> Indexed<T> {
+        Indexed::NONE
     }
     #[inline(always)]
-    fn join(self, left: At<T>, right: At<T>) -> At<T> {
+    fn join(self, left: Indexed<T>, right: Indexed<T>) -> Indexed<T> {
         let mut best = left;
         best.take(right.rank, right.index);
         best
     }
     #[inline(always)]
-    fn one(self, first: usize) -> Found<T, GREATEST> {
-        Found { best: At::NONE, next: first }
+    fn one(self, first: usize) -> ArgOne<T, MAX> {
+        ArgOne { best: Indexed::NONE, next: first }
     }
-    fn many(self, width: usize, first: usize, _: usize) -> FoundEach<T, GREATEST> {
-        FoundEach { best: vec![At::NONE; width], next: first }
+    fn many(self, width: usize, first: usize, _: usize) -> ArgEach<T, MAX> {
+        ArgEach { best: vec![Indexed::NONE; width], next: first }
     }
     #[inline(always)]
-    fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [At<T>]) {
+    fn rows<S: Simd>(
+        self,
+        simd: S,
+        tile: Tile<'_, T>,
+        width: usize,
+        out: &mut [Indexed<T>],
+        _: &mut Vec<Scale>,
+    ) {
         if tile.valid.is_none() {
             by_width!(if T::HAS_NARROW { width } else { 0 }, W => {
-                return narrow::<T, W, GREATEST>(tile.x, out);
+                return narrow::<T, W, MAX>(tile.x, out);
             }, else {});
         }
         for (r, o) in out.iter_mut().enumerate() {
             let at = r * width..(r + 1) * width;
-            let mut found: Found<T, GREATEST> = self.one(0);
+            let mut found: ArgOne<T, MAX> = self.one(0);
             found.feed(simd, Tile { x: &tile.x[at.clone()], valid: tile.valid.map(|v| &v[at]) });
-            *o = found.finish();
+            *o = found.finish().node;
         }
     }
 }
@@ -85,26 +93,26 @@ const SIDE_BY_SIDE: usize = 8;
 /// size: with more, the compiler makes branches of it, and on random rows half of them are
 /// foretold wrongly.
 #[inline(always)]
-fn narrow<T: Element, const W: usize, const GREATEST: bool>(x: &[T], out: &mut [At<T>]) {
+fn narrow<T: Element, const W: usize, const MAX: bool>(x: &[T], out: &mut [Indexed<T>]) {
     let (groups, rest) = x.as_chunks::<W>().0.as_chunks::<SIDE_BY_SIDE>();
     let (out_groups, out_rest) = out.as_chunks_mut::<SIDE_BY_SIDE>();
     for (out, group) in out_groups.iter_mut().zip(groups) {
-        places::<T, W, SIDE_BY_SIDE, GREATEST>(group, out);
+        places::<T, W, SIDE_BY_SIDE, MAX>(group, out);
     }
     for (out, row) in out_rest.iter_mut().zip(rest) {
-        places::<T, W, 1, GREATEST>(&[*row], std::array::from_mut(out));
+        places::<T, W, 1, MAX>(&[*row], std::array::from_mut(out));
     }
 }
 
 #[inline(always)]
-fn places<T: Element, const W: usize, const L: usize, const GREATEST: bool>(
+fn places<T: Element, const W: usize, const L: usize, const MAX: bool>(
     rows: &[[T; W]; L],
-    out: &mut [At<T>; L],
+    out: &mut [Indexed<T>; L],
 ) {
     let (mut ranks, mut found) = ([T::LAST; L], [T::place(0); L]);
     for c in 0..W {
         for l in 0..L {
-            let rank = rows[l][c].rank(GREATEST);
+            let rank = rows[l][c].rank(MAX);
             let better = rank < ranks[l];
             ranks[l] = if better { rank } else { ranks[l] };
             found[l] = if better { T::place(c) } else { found[l] };
@@ -114,13 +122,13 @@ fn places<T: Element, const W: usize, const L: usize, const GREATEST: bool>(
     // of the one below.
     let (ranks, found) = std::hint::black_box((ranks, found));
     for l in 0..L {
-        out[l] = At { rank: ranks[l], index: T::index(found[l]) };
+        out[l] = Indexed { rank: ranks[l], index: T::index(found[l]) };
     }
 }
 
 /// The best place of one sequence so far.
-pub(crate) struct Found<T: Element, const GREATEST: bool> {
-    best: At<T>,
+pub(crate) struct ArgOne<T: Element, const MAX: bool> {
+    best: Indexed<T>,
     next: usize,
 }
 
@@ -128,70 +136,70 @@ pub(crate) struct Found<T: Element, const GREATEST: bool> {
 /// than all before, has a place to be found.
 const BLOCK: usize = 32 << 10;
 
-impl<T: Element, const GREATEST: bool> One<T, At<T>> for Found<T, GREATEST> {
+impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
         if let Some(valid) = tile.valid {
             for (i, (x, _)) in tile.x.iter().zip(valid).enumerate().filter(|(_, (_, v))| **v) {
-                self.best.take(x.rank(GREATEST), self.next + i);
+                self.best.take(x.rank(MAX), self.next + i);
             }
             self.next += tile.x.len();
             return;
         }
         for x in tile.x.chunks(BLOCK / std::mem::size_of::<T>()) {
             let has_better = self.best.index == NOWHERE
-                || extreme::<T, GREATEST, false>(x).rank(GREATEST) < self.best.rank;
+                || extreme::<T, MAX, false>(x).rank(MAX) < self.best.rank;
             if has_better {
-                let place = place_in::<T, GREATEST>(x);
-                self.best.take(x[place].rank(GREATEST), self.next + place);
+                let place = place_in::<T, MAX>(x);
+                self.best.take(x[place].rank(MAX), self.next + place);
             }
             self.next += x.len();
         }
     }
     #[inline(always)]
-    fn finish(self) -> At<T> {
-        self.best
+    fn finish(self) -> Partial<Indexed<T>> {
+        Partial::plain(self.best)
     }
 }
 
 /// The first place of the extreme of elements that are not none.
 #[inline(always)]
-fn place_in<T: Element, const GREATEST: bool>(x: &[T]) -> usize {
+fn place_in<T: Element, const MAX: bool>(x: &[T]) -> usize {
     with_lanes!(T, L => {
         if let Some(last) = x.last_chunk::<L>() {
             // No closure: it would be compiled without the instructions of the level.
-            if let Some(place) = first_place::<T, ByValue<GREATEST>, L>(x, last) {
+            if let Some(place) = first_index::<T, ByValue<MAX>, L>(x, last) {
                 return place;
             }
-            return first_place::<T, ByRank<GREATEST>, L>(x, last).unwrap_or(0);
+            return first_index::<T, ByRank<MAX>, L>(x, last).unwrap_or(0);
         }
     });
-    let mut best = At::<T>::NONE;
-    x.iter().enumerate().for_each(|(i, x)| best.take(x.rank(GREATEST), i));
+    let mut best = Indexed::<T>::NONE;
+    x.iter().enumerate().for_each(|(i, x)| best.take(x.rank(MAX), i));
     best.index
 }
 
 /// The best places of many sequences so far.
-pub(crate) struct FoundEach<T: Element, const GREATEST: bool> {
-    best: Vec<At<T>>,
+pub(crate) struct ArgEach<T: Element, const MAX: bool> {
+    best: Vec<Indexed<T>>,
     /// The number of the next row.
     next: usize,
 }
 
-impl<T: Element, const GREATEST: bool, const L: usize> Each<T, L> for FoundEach<T, GREATEST> {
-    type Lanes = Placed<T, ByValue<GREATEST>, L>;
+impl<T: Element, const MAX: bool, const L: usize> Each<T, L> for ArgEach<T, MAX> {
+    type Lanes = ArgLanes<T, ByValue<MAX>, L>;
 
     #[inline(always)]
     fn join(&mut self, lanes: &Self::Lanes, run: Run<'_, T>) {
         let steps = if lanes.is_sure() {
             lanes.step
         } else {
-            run.again::<Placed<T, ByRank<GREATEST>, L>, L>().step
+            run.again::<ArgLanes<T, ByRank<MAX>, L>, L>().step
         };
         let (mut row, mut column) = (run.row, run.column);
         for l in 0..L {
             let step = T::index(steps[l]);
-            let rank = run.x[step * run.stride + l].rank(GREATEST);
+            let rank = run.x[step * run.stride + l].rank(MAX);
             self.best[column].take(rank, self.next + step * run.together + row);
             column += 1;
             if column == self.best.len() {
@@ -202,7 +210,7 @@ impl<T: Element, const GREATEST: bool, const L: usize> Each<T, L> for FoundEach<
     #[inline(always)]
     fn row(&mut self, x: &[T]) {
         for (best, x) in self.best.iter_mut().zip(x) {
-            best.take(x.rank(GREATEST), self.next);
+            best.take(x.rank(MAX), self.next);
         }
     }
     #[inline(always)]
@@ -211,7 +219,7 @@ impl<T: Element, const GREATEST: bool, const L: usize> Each<T, L> for FoundEach<
     }
 }
 
-impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST> {
+impl<T: Element, const MAX: bool> Many<T, Indexed<T>> for ArgEach<T, MAX> {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>, stride: usize) {
         let width = self.best.len();
@@ -224,15 +232,15 @@ impl<T: Element, const GREATEST: bool> Many<T, At<T>> for FoundEach<T, GREATEST>
                 for (x, valid) in tile.x.chunks(stride).zip(valid.chunks(stride)) {
                     let columns = self.best.iter_mut().zip(x).zip(valid);
                     for ((best, x), _) in columns.filter(|(_, valid)| **valid) {
-                        best.take(x.rank(GREATEST), self.next);
+                        best.take(x.rank(MAX), self.next);
                     }
                     self.next += 1;
                 }
             }
         }
     }
-    fn finish(self) -> Vec<At<T>> {
-        self.best
+    fn finish(self) -> Nodes<Indexed<T>> {
+        Nodes::plain(self.best)
     }
 }
 
@@ -252,16 +260,16 @@ mod tests {
     }
 
     /// The first of the best by rank, one after the other.
-    fn expected<T: Element, const GREATEST: bool>(x: impl Iterator<Item = T>) -> usize {
-        let ranks: Vec<T::Rank> = x.map(|x| x.rank(GREATEST)).collect();
+    fn expected<T: Element, const MAX: bool>(x: impl Iterator<Item = T>) -> usize {
+        let ranks: Vec<T::Rank> = x.map(|x| x.rank(MAX)).collect();
         let best = ranks.iter().min().expect("not empty");
         ranks.iter().position(|rank| rank == best).expect("it is there")
     }
 
     /// Places, and the extremes that stand there.
-    fn agree<T: Element, const GREATEST: bool>(values: &[T]) {
-        let place = Place::<GREATEST>;
-        let value = Extreme::<GREATEST, false>;
+    fn agree<T: Element, const MAX: bool>(values: &[T]) {
+        let place = ArgExtreme::<MAX>;
+        let value = Extreme::<MAX, false>;
         for (width, rows, gap) in [
             (1, 1, 0),
             (1, 5000, 0),
@@ -285,39 +293,39 @@ mod tests {
         ] {
             let stride = width + gap;
             let x = picked(values, rows * stride - gap, width * 31 + rows);
-            let shape = format!("{rows} x {width}, {gap} between, greatest: {GREATEST}");
+            let shape = format!("{rows} x {width}, {gap} between, largest: {MAX}");
             let tile = Tile { x: &x[..], valid: None };
-            let mut places: FoundEach<T, GREATEST> = place.many(width, 7, rows);
+            let mut places: ArgEach<T, MAX> = place.many(width, 7, rows);
             places.feed(Portable, tile, stride);
             let mut extremes = value.many(width, 7, rows);
             extremes.feed(Portable, tile, stride);
-            let found = places.finish().into_iter().zip(extremes.finish());
+            let found = places.finish().nodes.into_iter().zip(extremes.finish().nodes);
             for (c, (found, extreme)) in found.enumerate() {
                 let column = x[c..].iter().step_by(stride).copied();
-                let at = expected::<T, GREATEST>(column);
+                let at = expected::<T, MAX>(column);
                 assert_eq!(found.index, 7 + at, "{shape}, column {c}");
-                let there = x[at * stride + c].settled();
+                let there = x[at * stride + c].canonical();
                 assert!(extreme.is_same(there), "{shape}, column {c}: {extreme:?} {there:?}");
             }
             if gap == 0 {
-                let (mut out, mut extremes) = (vec![At::NONE; rows], vec![T::default(); rows]);
-                place.rows(Portable, tile, width, &mut out);
-                value.rows(Portable, tile, width, &mut extremes);
+                let (mut out, mut extremes) = (vec![Indexed::NONE; rows], vec![T::default(); rows]);
+                place.rows(Portable, tile, width, &mut out, &mut Vec::new());
+                value.rows(Portable, tile, width, &mut extremes, &mut Vec::new());
                 for (r, row) in x.chunks(width).enumerate() {
-                    let at = expected::<T, GREATEST>(row.iter().copied());
+                    let at = expected::<T, MAX>(row.iter().copied());
                     assert_eq!(out[r].index, at, "{shape}, row {r}");
-                    assert!(extremes[r].is_same(row[at].settled()), "{shape}, row {r}");
+                    assert!(extremes[r].is_same(row[at].canonical()), "{shape}, row {r}");
                 }
             }
-            let mut one: Found<T, GREATEST> = place.one(0);
+            let mut one: ArgOne<T, MAX> = place.one(0);
             let mut extreme = value.one(0);
             for x in x.chunks(9777) {
                 one.feed(Portable, Tile { x, valid: None });
                 extreme.feed(Portable, Tile { x, valid: None });
             }
-            let at = expected::<T, GREATEST>(x.iter().copied());
-            assert_eq!(one.finish().index, at, "{shape}, all");
-            assert!(extreme.finish().is_same(x[at].settled()), "{shape}, all");
+            let at = expected::<T, MAX>(x.iter().copied());
+            assert_eq!(one.finish().node.index, at, "{shape}, all");
+            assert!(extreme.finish().node.is_same(x[at].canonical()), "{shape}, all");
         }
     }
 

@@ -76,7 +76,7 @@ impl<T: Real> Binary<T> for Sqrt {
     #[inline(always)]
     fn apply(self, a: T, _: T) -> (T, bool) {
         // The root of a float16 or float32 taken in float64 and rounded is the rounded root.
-        (T::round(a.widen().sqrt()).settled(), false)
+        (T::round(a.widen().sqrt()).canonical(), false)
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn each<T: Element, O: Binary<T>>(op: O, x: &[T], y: &[T], out: &mut 
     let mut any = false;
     for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
         let (result, overflowed) = op.apply(*x, *y);
-        *o = result.settled_by_value();
+        *o = result.canonical_by_value();
         any |= overflowed;
     }
     any
@@ -114,19 +114,19 @@ pub(crate) fn each_scalar<T: Element, O: Binary<T>>(op: O, x: &[T], y: T, out: &
     let mut any = false;
     for (o, x) in out.iter_mut().zip(x) {
         let (result, overflowed) = op.apply(*x, y);
-        *o = result.settled_by_value();
+        *o = result.canonical_by_value();
         any |= overflowed;
     }
     any
 }
 
-/// Elements that are computed before they are stored past the cache: few enough to stay in
+/// Elements that are computed before they are stored by streaming stores: few enough to stay in
 /// registers or the newest lines of L1.
 const HELD: usize = 64;
 
-/// [`each`], with stores past the cache.
+/// [`each`], with stores by streaming stores.
 #[inline(always)]
-pub(crate) fn each_past_cache<T: Element, O: Binary<T>, S: Simd>(
+pub(crate) fn each_streaming<T: Element, O: Binary<T>, S: Simd>(
     simd: S,
     op: O,
     x: &[T],
@@ -142,14 +142,14 @@ pub(crate) fn each_past_cache<T: Element, O: Binary<T>, S: Simd>(
     for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
         let mut held = [T::default(); HELD];
         any |= each(op, x, y, &mut held);
-        simd.put_past_cache(out, &held);
+        simd.put_streaming(out, &held);
     }
     any | each(op, x_rest, y_rest, out_rest)
 }
 
-/// [`each_scalar`], with stores past the cache.
+/// [`each_scalar`], with stores by streaming stores.
 #[inline(always)]
-pub(crate) fn each_scalar_past_cache<T: Element, O: Binary<T>, S: Simd>(
+pub(crate) fn each_scalar_streaming<T: Element, O: Binary<T>, S: Simd>(
     simd: S,
     op: O,
     x: &[T],
@@ -164,7 +164,7 @@ pub(crate) fn each_scalar_past_cache<T: Element, O: Binary<T>, S: Simd>(
     for (out, x) in out.iter_mut().zip(x) {
         let mut held = [T::default(); HELD];
         any |= each_scalar(op, x, y, &mut held);
-        simd.put_past_cache(out, &held);
+        simd.put_streaming(out, &held);
     }
     any | each_scalar(op, x_rest, y, out_rest)
 }

@@ -1,14 +1,18 @@
 //! Two reductions of the same elements, a tile at a time while it is in the cache.
 
 use super::reducer::{Many, One, Reducer, Tile};
+use super::scale::{Nodes, Partial, Scale};
 use super::{Element, Simd};
 
 /// Both of two reductions.
 #[derive(Clone, Copy)]
 pub(crate) struct Both<A, B>(pub(crate) A, pub(crate) B);
 
+type NodesOf<T, A, B> = (Partial<<A as Reducer<T>>::Node>, Partial<<B as Reducer<T>>::Node>);
+
 impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
-    type Node = (A::Node, B::Node);
+    /// Each has a scale of its own, and both together none.
+    type Node = (Partial<A::Node>, Partial<B::Node>);
     type One = BothRunning<T, A, B, A::One, B::One>;
     type Many = BothRunning<T, A, B, A::Many, B::Many>;
     const GRAIN: usize = if A::GRAIN > B::GRAIN { A::GRAIN } else { B::GRAIN };
@@ -21,11 +25,11 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
     }
     #[inline(always)]
     fn empty(self) -> Self::Node {
-        (self.0.empty(), self.1.empty())
+        (self.0.nothing(), self.1.nothing())
     }
     #[inline(always)]
     fn join(self, left: Self::Node, right: Self::Node) -> Self::Node {
-        (self.0.join(left.0, right.0), self.1.join(left.1, right.1))
+        (self.0.joined(left.0, right.0), self.1.joined(left.1, right.1))
     }
     #[inline(always)]
     fn one(self, first: usize) -> Self::One {
@@ -36,14 +40,23 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
         BothRunning { of: self, a, b, refilled: Vec::new() }
     }
     #[inline(always)]
-    fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [Self::Node]) {
+    fn rows<S: Simd>(
+        self,
+        simd: S,
+        tile: Tile<'_, T>,
+        width: usize,
+        out: &mut [Self::Node],
+        _: &mut Vec<Scale>,
+    ) {
         let mut refilled = Vec::new();
-        let mut a = vec![self.0.empty(); out.len()];
-        let mut b = vec![self.1.empty(); out.len()];
-        self.0.rows(simd, tile.refilled(self.0.fill(), &mut refilled), width, &mut a);
-        self.1.rows(simd, tile.refilled(self.1.fill(), &mut refilled), width, &mut b);
-        for (o, pair) in out.iter_mut().zip(a.into_iter().zip(b)) {
-            *o = pair;
+        let mut a = Nodes::plain(vec![self.0.empty(); out.len()]);
+        let mut b = Nodes::plain(vec![self.1.empty(); out.len()]);
+        let first = tile.refilled(self.0.fill(), &mut refilled);
+        self.0.rows(simd, first, width, &mut a.nodes, &mut a.scales);
+        let second = tile.refilled(self.1.fill(), &mut refilled);
+        self.1.rows(simd, second, width, &mut b.nodes, &mut b.scales);
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = (a.get(i), b.get(i));
         }
     }
 }
@@ -56,7 +69,7 @@ pub(crate) struct BothRunning<T, A, B, X, Y> {
     refilled: Vec<T>,
 }
 
-impl<T: Element, A: Reducer<T>, B: Reducer<T>> One<T, (A::Node, B::Node)>
+impl<T: Element, A: Reducer<T>, B: Reducer<T>> One<T, NodesOf<T, A, B>>
     for BothRunning<T, A, B, A::One, B::One>
 {
     #[inline(always)]
@@ -65,12 +78,12 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> One<T, (A::Node, B::Node)>
         self.b.feed(simd, tile.refilled(self.of.1.fill(), &mut self.refilled));
     }
     #[inline(always)]
-    fn finish(self) -> (A::Node, B::Node) {
-        (self.a.finish(), self.b.finish())
+    fn finish(self) -> Partial<NodesOf<T, A, B>> {
+        Partial::plain((self.a.finish(), self.b.finish()))
     }
 }
 
-impl<T: Element, A: Reducer<T>, B: Reducer<T>> Many<T, (A::Node, B::Node)>
+impl<T: Element, A: Reducer<T>, B: Reducer<T>> Many<T, NodesOf<T, A, B>>
     for BothRunning<T, A, B, A::Many, B::Many>
 {
     #[inline(always)]
@@ -78,7 +91,8 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Many<T, (A::Node, B::Node)>
         self.a.feed(simd, tile.refilled(self.of.0.fill(), &mut self.refilled), stride);
         self.b.feed(simd, tile.refilled(self.of.1.fill(), &mut self.refilled), stride);
     }
-    fn finish(self) -> Vec<(A::Node, B::Node)> {
-        self.a.finish().into_iter().zip(self.b.finish()).collect()
+    fn finish(self) -> Nodes<NodesOf<T, A, B>> {
+        let (a, b) = (self.a.finish(), self.b.finish());
+        Nodes::plain((0..a.nodes.len()).map(|i| (a.get(i), b.get(i))).collect())
     }
 }

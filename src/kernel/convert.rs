@@ -141,13 +141,13 @@ macro_rules! to_floats {
         impl Narrow<$w> for f64 {
             #[inline(always)]
             fn narrow(x: $w) -> (Self, bool) {
-                ((x as f64).settled(), false)
+                ((x as f64).canonical(), false)
             }
         }
         impl Narrow<$w> for f32 {
             #[inline(always)]
             fn narrow(x: $w) -> (Self, bool) {
-                ((x as f32).settled(), false)
+                ((x as f32).canonical(), false)
             }
         }
         impl Narrow<$w> for f16 {

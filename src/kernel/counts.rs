@@ -1,4 +1,45 @@
-//! Counting set bits by column.
+//! How many elements of each sequence are valid, and counting set bits by column.
+
+/// Valid elements of each of many sequences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// The same for all: nothing is null.
+    All(usize),
+    /// One count for each.
+    Each(Vec<u64>),
+}
+
+impl Counts {
+    #[inline(always)]
+    pub(crate) fn get(&self, i: usize) -> u64 {
+        match self {
+            Self::All(n) => *n as u64,
+            Self::Each(counts) => counts[i],
+        }
+    }
+
+    /// The counts of two ranges of the same sequences.
+    pub(crate) fn plus(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All(n), Self::All(m)) => Self::All(n + m),
+            (Self::Each(mut each), more) => {
+                each.iter_mut().enumerate().for_each(|(i, count)| *count += more.get(i));
+                Self::Each(each)
+            }
+            (Self::All(n), Self::Each(more)) => {
+                Self::Each(more.iter().map(|count| n as u64 + count).collect())
+            }
+        }
+    }
+
+    /// Adds the counts of further sequences: all or none are the same for all.
+    pub(crate) fn append(&mut self, others: Self) {
+        match (self, others) {
+            (Self::Each(own), Self::Each(others)) => own.extend(others),
+            (own, others) => *own = others,
+        }
+    }
+}
 
 /// Adds to `counts[c]` the number of rows whose bit `c` is set. `bits(row, column)` gives 64 bits
 /// of that row from that column on; what lies behind the row's end is not looked at.

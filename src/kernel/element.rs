@@ -41,6 +41,9 @@ pub(crate) trait Element:
     /// Whether narrow rows get loops of their own for each width. Integers do not: each is a loop
     /// more to build, in every kernel.
     const HAS_NARROW: bool;
+    /// Whether sums and squares in float64 may overflow or vanish, see [`super::scale`]: those of
+    /// float64 alone.
+    const NEEDS_SCALE: bool;
     /// The neutral value of addition. Not `+0.0`, which would turn a sum of negative zeros around.
     const NEUTRAL: Self;
     /// The neutral values of the maximum and the minimum.
@@ -49,10 +52,10 @@ pub(crate) trait Element:
     /// As float64: exact, but for integers of 64 bits, which are rounded.
     fn widen(self) -> f64;
     /// The value itself, or the canonical NaN in place of any NaN.
-    fn settled(self) -> Self;
+    fn canonical(self) -> Self;
     /// The same in two instructions instead of four, for what is no root: the compiler takes a
     /// comparison of a root with itself away.
-    fn settled_by_value(self) -> Self;
+    fn canonical_by_value(self) -> Self;
     /// Eight elements as float64.
     fn load<S: Simd>(simd: S, x: &[Self; LANES]) -> S::V;
     /// `sum + x y`, the product rounded first, for `x` and `y` loaded from elements of this type.
@@ -71,7 +74,7 @@ pub(crate) trait Element:
     /// The number with the other sign.
     fn negative(self) -> (Self, bool);
 
-    /// The number without its sign. The least integer stays as it is.
+    /// The number without its sign. The smallest integer stays as it is.
     fn magnitude(self) -> Self {
         if self.has_sign() { self.negative().0 } else { self }
     }
@@ -99,7 +102,7 @@ pub(crate) trait Element:
     /// The rank that none is above.
     const LAST: Self::Rank;
     /// A rank: less for what comes before by [`precedes`](Self::precedes), or if `reversed` after;
-    /// least of all for a NaN.
+    /// smallest of all for a NaN.
     fn rank(self, reversed: bool) -> Self::Rank;
     /// What has that rank: of NaN, the canonical one.
     fn of_rank(rank: Self::Rank, reversed: bool) -> Self;
@@ -129,6 +132,7 @@ macro_rules! float {
     ($t:ty, $bits:ty, $rank:ty, $load:ident $($more:item)*) => {
         impl Element for $t {
             const HAS_NARROW: bool = true;
+            const NEEDS_SCALE: bool = std::mem::size_of::<Self>() == 8;
             const NEUTRAL: Self = -0.0;
             const LOWEST: Self = Self::NEG_INFINITY;
             const HIGHEST: Self = Self::INFINITY;
@@ -138,11 +142,11 @@ macro_rules! float {
                 f64::from(self)
             }
             #[inline(always)]
-            fn settled_by_value(self) -> Self {
+            fn canonical_by_value(self) -> Self {
                 if self != self { Self::NAN } else { self }
             }
             #[inline(always)]
-            fn settled(self) -> Self {
+            fn canonical(self) -> Self {
                 // By its bits: the compiler takes a comparison of a root with itself away.
                 let is_nan = self.to_bits() << 1 > Self::INFINITY.to_bits() << 1;
                 if is_nan { Self::NAN } else { self }
@@ -229,7 +233,7 @@ macro_rules! float {
             fn of_rank(rank: $rank, reversed: bool) -> Self {
                 let rank = if reversed { !rank } else { rank };
                 let bits = rank ^ ((rank >> (<$rank>::BITS - 1)) & <$rank>::MAX);
-                Self::from_bits(bits as $bits).settled()
+                Self::from_bits(bits as $bits).canonical()
             }
             #[inline(always)]
             fn from_integer(x: i128) -> Option<Self> {
@@ -264,6 +268,7 @@ macro_rules! integer {
     ($($t:ty),+) => {$(
         impl Element for $t {
             const HAS_NARROW: bool = false;
+            const NEEDS_SCALE: bool = false;
             const NEUTRAL: Self = 0;
             const LOWEST: Self = Self::MIN;
             const HIGHEST: Self = Self::MAX;
@@ -273,11 +278,11 @@ macro_rules! integer {
                 self as f64
             }
             #[inline(always)]
-            fn settled(self) -> Self {
+            fn canonical(self) -> Self {
                 self
             }
             #[inline(always)]
-            fn settled_by_value(self) -> Self {
+            fn canonical_by_value(self) -> Self {
                 self
             }
             #[inline(always)]

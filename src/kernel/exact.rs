@@ -4,6 +4,7 @@
 //! Whole numbers add up the same in any order.
 
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
+use super::scale::{Nodes, Partial, Scale};
 use super::{Integer, Simd};
 
 /// Elements that are added before the halves are moved on: 2^30 of 2^32 fit an i64.
@@ -39,7 +40,14 @@ impl<T: Integer> Reducer<T> for ExactSum {
         Totals { width, high: Vec::new(), low: Vec::new(), totals: vec![0; width], rows: 0 }
     }
     #[inline(always)]
-    fn rows<S: Simd>(self, _: S, tile: Tile<'_, T>, width: usize, out: &mut [i128]) {
+    fn rows<S: Simd>(
+        self,
+        _: S,
+        tile: Tile<'_, T>,
+        width: usize,
+        out: &mut [i128],
+        _: &mut Vec<Scale>,
+    ) {
         for (r, o) in out.iter_mut().enumerate() {
             *o = added(&tile.x[r * width..(r + 1) * width]);
         }
@@ -74,8 +82,8 @@ impl<T: Integer> One<T, i128> for Total {
         }
     }
     #[inline(always)]
-    fn finish(self) -> i128 {
-        self.0
+    fn finish(self) -> Partial<i128> {
+        Partial::plain(self.0)
     }
 }
 
@@ -134,7 +142,7 @@ impl<T: Integer> Many<T, i128> for Totals {
         }
         self.move_on();
     }
-    fn finish(self) -> Vec<i128> {
-        self.totals
+    fn finish(self) -> Nodes<i128> {
+        Nodes::plain(self.totals)
     }
 }

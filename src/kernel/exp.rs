@@ -51,11 +51,11 @@ pub(crate) fn exp(x: f64) -> f64 {
     if x < -746.0 { 0.0 } else { result }
 }
 
-/// `out[i] = exp(x[i] − greatest)`
+/// `out[i] = exp(x[i] − largest)`
 #[inline(always)]
-pub(crate) fn exp_each<T: super::Element>(x: &[T], greatest: f64, out: &mut [f64]) {
+pub(crate) fn exp_each<T: super::Element>(x: &[T], max: f64, out: &mut [f64]) {
     for (o, x) in out.iter_mut().zip(x) {
-        *o = exp(x.widen() - greatest);
+        *o = exp(x.widen() - max);
     }
 }
 

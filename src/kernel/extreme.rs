@@ -1,23 +1,24 @@
-//! The least and the greatest: NaN if any element is one, and −0 below +0.
+//! The smallest and the largest: NaN if any element is one, and −0 below +0.
 //!
 //! One comparison per element decides; two more operations remember whether a NaN and whether the
 //! sign that matters for a zero were seen, and are looked at once, at the end. So the loops are
 //! as fast as those that get NaN or the sign of zero wrong, and any order gives the same answer.
 
-use super::columns::{Each, Lanes, Run, feed_each, oddness, take_runs, with_lanes};
+use super::extreme_columns::{Each, Lanes, Run, feed_each, oddness, take_runs, with_lanes};
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
+use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
 use super::{Element, Simd};
 
-/// The least element, or the greatest; of the elements or of their magnitudes.
+/// The smallest element, or the largest; of the elements or of their magnitudes.
 #[derive(Clone, Copy)]
-pub(crate) struct Extreme<const GREATEST: bool, const MAGNITUDE: bool>;
+pub(crate) struct Extreme<const MAX: bool, const MAGNITUDE: bool>;
 
-impl<const GREATEST: bool, const MAGNITUDE: bool> Extreme<GREATEST, MAGNITUDE> {
+impl<const MAX: bool, const MAGNITUDE: bool> Extreme<MAX, MAGNITUDE> {
     /// What any element is at least as good as.
     #[inline(always)]
     fn worst<T: Element>() -> T {
-        match (GREATEST, MAGNITUDE) {
+        match (MAX, MAGNITUDE) {
             (true, true) => T::default(),
             (true, false) => T::LOWEST,
             (false, _) => T::HIGHEST,
@@ -27,7 +28,7 @@ impl<const GREATEST: bool, const MAGNITUDE: bool> Extreme<GREATEST, MAGNITUDE> {
     /// Whether `a` is better than `b`; a NaN is never, and nothing is better than one.
     #[inline(always)]
     fn beats<T: Element>(a: T, b: T) -> bool {
-        if GREATEST { b.precedes(a) } else { a.precedes(b) }
+        if MAX { b.precedes(a) } else { a.precedes(b) }
     }
 
     /// The better; a NaN wins.
@@ -37,12 +38,10 @@ impl<const GREATEST: bool, const MAGNITUDE: bool> Extreme<GREATEST, MAGNITUDE> {
     }
 }
 
-impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
-    for Extreme<GREATEST, MAGNITUDE>
-{
+impl<T: Element, const MAX: bool, const MAGNITUDE: bool> Reducer<T> for Extreme<MAX, MAGNITUDE> {
     type Node = T;
-    type One = Seen<T, GREATEST, MAGNITUDE>;
-    type Many = SeenEach<T, GREATEST, MAGNITUDE>;
+    type One = Seen<T, MAX, MAGNITUDE>;
+    type Many = SeenEach<T, MAX, MAGNITUDE>;
     const GRAIN: usize = ANY_SPLIT;
 
     #[inline(always)]
@@ -58,17 +57,24 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
         Self::of(left, right)
     }
     #[inline(always)]
-    fn one(self, _: usize) -> Seen<T, GREATEST, MAGNITUDE> {
+    fn one(self, _: usize) -> Seen<T, MAX, MAGNITUDE> {
         Seen(Self::worst())
     }
-    fn many(self, width: usize, _: usize, _: usize) -> SeenEach<T, GREATEST, MAGNITUDE> {
+    fn many(self, width: usize, _: usize, _: usize) -> SeenEach<T, MAX, MAGNITUDE> {
         SeenEach(vec![Self::worst(); width])
     }
     #[inline(always)]
-    fn rows<S: Simd>(self, _: S, tile: Tile<'_, T>, width: usize, out: &mut [T]) {
+    fn rows<S: Simd>(
+        self,
+        _: S,
+        tile: Tile<'_, T>,
+        width: usize,
+        out: &mut [T],
+        _: &mut Vec<Scale>,
+    ) {
         by_width!(if T::HAS_NARROW { width } else { 0 }, W => {
             for (o, row) in out.iter_mut().zip(tile.x.as_chunks::<W>().0) {
-                let mut seen = Best::<T, 1, GREATEST, MAGNITUDE>::new();
+                let mut seen = Best::<T, 1, MAX, MAGNITUDE>::new();
                 for c in 0..W {
                     seen.take(&[row[c]], T::Rank::default());
                 }
@@ -76,7 +82,7 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Reducer<T>
             }
         }, else {
             for (r, o) in out.iter_mut().enumerate() {
-                *o = extreme::<T, GREATEST, MAGNITUDE>(&tile.x[r * width..(r + 1) * width]);
+                *o = extreme::<T, MAX, MAGNITUDE>(&tile.x[r * width..(r + 1) * width]);
             }
         });
     }
@@ -90,32 +96,32 @@ fn compared<T: Element, const MAGNITUDE: bool>(x: T) -> T {
 
 /// The better of two numbers that are no NaN and not both zero; or the first, if it is a NaN.
 #[inline(always)]
-fn better<T: Element, const GREATEST: bool>(a: T, b: T) -> T {
-    let is_better = if GREATEST { a.below(b) } else { b.below(a) };
+fn better<T: Element, const MAX: bool>(a: T, b: T) -> T {
+    let is_better = if MAX { a.below(b) } else { b.below(a) };
     if is_better { b } else { a }
 }
 
 /// Accumulators of `L` sequences.
 #[derive(Clone, Copy)]
-pub(crate) struct Best<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> {
+pub(crate) struct Best<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool> {
     best: [T; L],
     /// Not zero if one of a pair of sequences had a NaN: one instruction tells of both.
     odd: [T::Rank; L],
-    /// The signs that decide between zeros: cleared if a positive one was there, for the greatest;
-    /// set if a negative one was, for the least.
+    /// The signs that decide between zeros: cleared if a positive one was there, for the largest;
+    /// set if a negative one was, for the smallest.
     signs: [T::Bits; L],
 }
 
-impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Lanes<T, L>
-    for Best<T, L, GREATEST, MAGNITUDE>
+impl<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool> Lanes<T, L>
+    for Best<T, L, MAX, MAGNITUDE>
 {
     const IN_ORDER: bool = false;
 
     #[inline(always)]
     fn new() -> Self {
         let none = T::Bits::default();
-        let signs = if GREATEST { !none } else { none };
-        let best = Extreme::<GREATEST, MAGNITUDE>::worst();
+        let signs = if MAX { !none } else { none };
+        let best = Extreme::<MAX, MAGNITUDE>::worst();
         Self { best: [best; L], odd: [T::Rank::default(); L], signs: [signs; L] }
     }
 
@@ -135,15 +141,15 @@ impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> La
     }
 }
 
-impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>
-    Best<T, L, GREATEST, MAGNITUDE>
+impl<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool>
+    Best<T, L, MAX, MAGNITUDE>
 {
     #[inline(always)]
     fn take_lane(&mut self, l: usize, x: T) {
         let x = compared::<T, MAGNITUDE>(x);
-        self.best[l] = better::<T, GREATEST>(self.best[l], x);
+        self.best[l] = better::<T, MAX>(self.best[l], x);
         let bits = x.sign_bits();
-        self.signs[l] = if GREATEST { self.signs[l] & bits } else { self.signs[l] | bits };
+        self.signs[l] = if MAX { self.signs[l] & bits } else { self.signs[l] | bits };
     }
 
     #[inline(always)]
@@ -176,17 +182,17 @@ impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>
 
     /// The result of each lane. Rare: not part of the loops around it.
     #[inline(never)]
-    fn settled(self) -> [T; L] {
+    fn canonical(self) -> [T; L] {
         std::array::from_fn(|l| self.lane(l))
     }
 }
 
 /// The same by rank, which orders all there is: for what has a NaN.
 #[derive(Clone, Copy)]
-struct Ranks<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>([T::Rank; L]);
+struct Ranks<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool>([T::Rank; L]);
 
-impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Lanes<T, L>
-    for Ranks<T, L, GREATEST, MAGNITUDE>
+impl<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool> Lanes<T, L>
+    for Ranks<T, L, MAX, MAGNITUDE>
 {
     const IN_ORDER: bool = false;
 
@@ -197,36 +203,36 @@ impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> La
     #[inline(always)]
     fn take(&mut self, x: &[T; L], _: T::Rank) {
         for l in 0..L {
-            self.0[l] = self.0[l].min(compared::<T, MAGNITUDE>(x[l]).rank(GREATEST));
+            self.0[l] = self.0[l].min(compared::<T, MAGNITUDE>(x[l]).rank(MAX));
         }
     }
 }
 
 /// The extreme of contiguous elements.
 #[inline(always)]
-pub(super) fn extreme<T: Element, const GREATEST: bool, const MAGNITUDE: bool>(x: &[T]) -> T {
+pub(super) fn extreme<T: Element, const MAX: bool, const MAGNITUDE: bool>(x: &[T]) -> T {
     with_lanes!(T, L => {
         if let Some(last) = x.last_chunk::<L>() {
-            return extreme_of_runs::<T, L, GREATEST, MAGNITUDE>(x, last);
+            return extreme_of_runs::<T, L, MAX, MAGNITUDE>(x, last);
         }
     });
     if let Some(last) = x.last_chunk::<8>() {
-        return extreme_of_runs::<T, 8, GREATEST, MAGNITUDE>(x, last);
+        return extreme_of_runs::<T, 8, MAX, MAGNITUDE>(x, last);
     }
-    let mut best = Extreme::<GREATEST, MAGNITUDE>::worst();
+    let mut best = Extreme::<MAX, MAGNITUDE>::worst();
     for x in x {
-        best = Extreme::<GREATEST, MAGNITUDE>::of(best, compared::<T, MAGNITUDE>(*x).settled());
+        best = Extreme::<MAX, MAGNITUDE>::of(best, compared::<T, MAGNITUDE>(*x).canonical());
     }
     best
 }
 
 /// The extreme of elements that end with `last`.
 #[inline(always)]
-fn extreme_of_runs<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool>(
+fn extreme_of_runs<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool>(
     x: &[T],
     last: &[T; L],
 ) -> T {
-    let mut seen = Best::<T, L, GREATEST, MAGNITUDE>::new();
+    let mut seen = Best::<T, L, MAX, MAGNITUDE>::new();
     take_runs(&mut seen, x);
     // What is no whole run is taken with some that were taken before: that changes nothing.
     if !x.len().is_multiple_of(L) {
@@ -237,9 +243,9 @@ fn extreme_of_runs<T: Element, const L: usize, const GREATEST: bool, const MAGNI
     }
     if !seen.is_plain() {
         return seen
-            .settled()
+            .canonical()
             .into_iter()
-            .fold(Extreme::<GREATEST, MAGNITUDE>::worst(), Extreme::<GREATEST, MAGNITUDE>::of);
+            .fold(Extreme::<MAX, MAGNITUDE>::worst(), Extreme::<MAX, MAGNITUDE>::of);
     }
     // Through memory: else the compiler cuts the accumulators of the loop above into the pairs that
     // the last steps join, and the loop runs at half the speed.
@@ -247,7 +253,7 @@ fn extreme_of_runs<T: Element, const L: usize, const GREATEST: bool, const MAGNI
     let mut half = L / 2;
     while half > 0 {
         for l in 0..half {
-            best[l] = better::<T, GREATEST>(best[l], best[l + half]);
+            best[l] = better::<T, MAX>(best[l], best[l + half]);
         }
         half /= 2;
     }
@@ -255,29 +261,26 @@ fn extreme_of_runs<T: Element, const L: usize, const GREATEST: bool, const MAGNI
 }
 
 /// The extreme of one sequence so far.
-pub(crate) struct Seen<T, const GREATEST: bool, const MAGNITUDE: bool>(T);
+pub(crate) struct Seen<T, const MAX: bool, const MAGNITUDE: bool>(T);
 
-impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> One<T, T>
-    for Seen<T, GREATEST, MAGNITUDE>
-{
+impl<T: Element, const MAX: bool, const MAGNITUDE: bool> One<T, T> for Seen<T, MAX, MAGNITUDE> {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
-        self.0 =
-            Extreme::<GREATEST, MAGNITUDE>::of(self.0, extreme::<T, GREATEST, MAGNITUDE>(tile.x));
+        self.0 = Extreme::<MAX, MAGNITUDE>::of(self.0, extreme::<T, MAX, MAGNITUDE>(tile.x));
     }
     #[inline(always)]
-    fn finish(self) -> T {
-        self.0
+    fn finish(self) -> Partial<T> {
+        Partial::plain(self.0)
     }
 }
 
 /// The extremes of many sequences so far.
-pub(crate) struct SeenEach<T: Element, const GREATEST: bool, const MAGNITUDE: bool>(Vec<T>);
+pub(crate) struct SeenEach<T: Element, const MAX: bool, const MAGNITUDE: bool>(Vec<T>);
 
-impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Each<T, L>
-    for SeenEach<T, GREATEST, MAGNITUDE>
+impl<T: Element, const L: usize, const MAX: bool, const MAGNITUDE: bool> Each<T, L>
+    for SeenEach<T, MAX, MAGNITUDE>
 {
-    type Lanes = Best<T, L, GREATEST, MAGNITUDE>;
+    type Lanes = Best<T, L, MAX, MAGNITUDE>;
 
     #[inline(always)]
     fn join(&mut self, lanes: &Self::Lanes, run: Run<'_, T>) {
@@ -290,31 +293,31 @@ impl<T: Element, const L: usize, const GREATEST: bool, const MAGNITUDE: bool> Ea
             return;
         }
         let seen = if lanes.has_odd() {
-            let ranks = run.again::<Ranks<T, L, GREATEST, MAGNITUDE>, L>();
-            ranks.0.map(|rank| T::of_rank(rank, GREATEST))
+            let ranks = run.again::<Ranks<T, L, MAX, MAGNITUDE>, L>();
+            ranks.0.map(|rank| T::of_rank(rank, MAX))
         } else {
-            lanes.settled()
+            lanes.canonical()
         };
         // Of joined rows, a column has several lanes.
         let width = self.0.len();
         for (l, seen) in seen.into_iter().enumerate() {
             let best = &mut self.0[(run.column + l) % width];
-            *best = Extreme::<GREATEST, MAGNITUDE>::of(*best, seen);
+            *best = Extreme::<MAX, MAGNITUDE>::of(*best, seen);
         }
     }
     #[inline(always)]
     fn row(&mut self, x: &[T]) {
         for (best, x) in self.0.iter_mut().zip(x) {
-            let x = compared::<T, MAGNITUDE>(*x).settled();
-            *best = Extreme::<GREATEST, MAGNITUDE>::of(*best, x);
+            let x = compared::<T, MAGNITUDE>(*x).canonical();
+            *best = Extreme::<MAX, MAGNITUDE>::of(*best, x);
         }
     }
     #[inline(always)]
     fn passed(&mut self, _: usize) {}
 }
 
-impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Many<T, T>
-    for SeenEach<T, GREATEST, MAGNITUDE>
+impl<T: Element, const MAX: bool, const MAGNITUDE: bool> Many<T, T>
+    for SeenEach<T, MAX, MAGNITUDE>
 {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>, stride: usize) {
@@ -323,7 +326,7 @@ impl<T: Element, const GREATEST: bool, const MAGNITUDE: bool> Many<T, T>
             with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride));
         }
     }
-    fn finish(self) -> Vec<T> {
-        self.0
+    fn finish(self) -> Nodes<T> {
+        Nodes::plain(self.0)
     }
 }

@@ -24,6 +24,23 @@ impl Best {
         Self { most, largest, heap: BinaryHeap::new() }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Makes room for `more`, as far as they can be kept, or says how many bytes were refused.
+    pub(crate) fn try_reserve(&mut self, more: usize) -> Result<(), usize> {
+        let more = more.min(self.most - self.heap.len());
+        if self.heap.capacity() - self.heap.len() >= more {
+            return Ok(());
+        }
+        // By doubling, as a vector grows.
+        let more = more.max(self.heap.len()).min(self.most - self.heap.len());
+        let bytes = (self.heap.len() + more).saturating_mul(std::mem::size_of::<Entry>());
+        self.heap.try_reserve(more).map_err(|_| bytes)
+    }
+
     /// The score that another must beat, once there are enough: one that is no better, and comes
     /// later, changes nothing.
     #[inline(always)]

@@ -32,9 +32,9 @@ pub(crate) trait Simd: Copy {
     /// can.
     #[inline(always)]
     fn fetch<T>(self, _x: &[T], _ahead: usize) {}
-    /// Writes elements past the cache, if this level can and their place is aligned to 16 bytes.
+    /// Writes elements by streaming stores, if this level can and their place is aligned to 16 bytes.
     #[inline(always)]
-    fn put_past_cache<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
+    fn put_streaming<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
         *to = *from;
     }
 }

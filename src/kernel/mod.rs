@@ -1,7 +1,7 @@
 //! The loops: slices in, slices out.
 //!
 //! Nothing here knows Arrow, validity, offsets, threads or which CPU it runs on. A kernel is
-//! given dense tiles (the matrix room has already put the neutral value where a null was) and a
+//! given dense tiles (the matrix module has already put the neutral value where a null was) and a
 //! [`Simd`] token that stands for eight float64 lanes at some instruction set; plain loops are
 //! left to the compiler, which vectorises them for the level the kernel is inlined into.
 
@@ -10,46 +10,55 @@
 
 mod affine;
 mod arg;
+mod arg_columns;
 mod arith;
 mod both;
-mod columns;
 mod convert;
 mod counts;
 mod element;
 mod exact;
 mod exp;
 mod extreme;
+mod extreme_columns;
 mod heap;
-mod interleaved;
 mod lanes;
+mod leaf;
+mod mean;
 mod pairs;
-mod placed;
+mod power;
 mod reducer;
-mod rows;
+mod scale;
 mod sum;
+mod sum_columns;
+mod sum_rows;
 mod terms;
 mod width;
 
-pub(crate) use affine::{Affine, Scaled, affine_all, affine_each};
-pub(crate) use arg::{At, Place};
+pub(crate) use affine::{
+    Affine, Scaled, affine_all, affine_each, affine_each_with_rests, affine_rescaled,
+};
+pub(crate) use arg::{ArgExtreme, Indexed};
 pub(crate) use arith::{
     Abs, Add, Binary, Clip, Divide, Divisor, Identity, Maximum, Minimum, Multiply, Negate, Sqrt,
-    Square, Subtract, each, each_past_cache, each_scalar, each_scalar_past_cache, repeat_each,
+    Square, Subtract, each, each_scalar, each_scalar_streaming, each_streaming, repeat_each,
 };
 pub(crate) use both::Both;
 pub(crate) use convert::{Narrow, Stored, Wide, read, write};
-pub(crate) use counts::count_columns;
+pub(crate) use counts::{Counts, count_columns};
 pub(crate) use element::{Element, Integer, Real};
 pub(crate) use exact::ExactSum;
 pub(crate) use exp::exp_each;
 pub(crate) use extreme::Extreme;
 pub(crate) use heap::Best;
-pub(crate) use interleaved::COLUMN_BLOCK;
 pub(crate) use lanes::{Body, LANES, Portable, Simd, fold};
+pub(crate) use mean::Mean;
 pub(crate) use pairs::{
     Distance, PairTerms, Product, ProductAndSquare, Products, Second, SquaredDistance, one_pair,
     row_pairs,
 };
-pub(crate) use reducer::{Many, One, Reducer, Tile, Tree};
+pub(crate) use power::{exponent_of, power_of_two, times_power};
+pub(crate) use reducer::{Many, One, Reducer, Tile, Tree, join_nodes, no_elements};
+pub(crate) use scale::{Nodes, Partial, Scale};
 pub(crate) use sum::Sums;
-pub(crate) use terms::{Deviation, Guarded, Itself, Magnitude, Spread, Squared};
+pub(crate) use sum_columns::COLUMN_BLOCK;
+pub(crate) use terms::{Deviation, Itself, Magnitude, Spread, Squared, is_safe_root};

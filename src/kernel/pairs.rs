@@ -1,6 +1,7 @@
 //! Sums over two rows at once: products and distances, in the order of [`super::sum`].
 
 use super::sum::{LEAF, folded, stored};
+use super::sum_rows::narrow_sum;
 use super::width::by_width;
 use super::{Element, LANES, Simd};
 
@@ -223,7 +224,7 @@ fn leaf<T: Element, K: PairTerms<N>, S: Simd, const N: usize, const R: usize>(
     sums
 }
 
-/// Rows of at most two elements a lane: the compiler sees the width and vectorises over rows.
+/// Rows of at most eight elements: the compiler sees the width and vectorises over rows.
 #[inline(always)]
 fn narrow<T: Element, K: PairTerms<N>, const N: usize, const W: usize>(
     terms: K,
@@ -235,25 +236,10 @@ fn narrow<T: Element, K: PairTerms<N>, const N: usize, const W: usize>(
     let (rows, _) = x.as_chunks::<W>();
     for (r, (o, x)) in out.iter_mut().zip(rows).enumerate() {
         let Some(y) = y[r * y_stride..].first_chunk::<W>() else { return };
-        let mut lanes = [[-0.0; LANES]; N];
+        let mut all = [[0.0; N]; W];
         for c in 0..W {
-            let one = terms.one(x[c].widen(), y[c].widen());
-            for n in 0..N {
-                lanes[n][c % LANES] = if c < LANES { one[n] } else { lanes[n][c % LANES] + one[n] };
-            }
+            all[c] = terms.one(x[c].widen(), y[c].widen());
         }
-        // The same as `fold`, without the lanes that such a row never fills.
-        for half in [4, 2, 1] {
-            for l in 0..half {
-                if l + half < W {
-                    for n in 0..N {
-                        lanes[n][l] += lanes[n][l + half];
-                    }
-                }
-            }
-        }
-        for n in 0..N {
-            o[n] = lanes[n][0];
-        }
+        *o = narrow_sum(all);
     }
 }

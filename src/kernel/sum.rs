@@ -2,20 +2,32 @@
 //!
 //! The sum of a sequence `x[0], x[1], …` is defined by position alone:
 //!
-//! * a **leaf** is 1024 consecutive elements; leaf `k` holds `x[1024 k ..]`;
-//! * inside a leaf, element `i` is added to **lane** `i mod 8`, in order, starting from −0.0;
-//!   [`fold`] joins the lanes;
-//! * leaves are joined by the binary tree in which node `j` of level `k` covers leaves
-//!   `j·2ᵏ ..`; a node without a right child is its left child.
+//! ```text
+//! for each leaf of 1024 elements:                        leaf k holds x[1024 k ..]
+//!     lanes[0..8] = -0.0                                 the neutral value of addition
+//!     for i in leaf, in order:   lanes[i mod 8] += x[i]
+//!     node = ((l0+l4) + (l2+l6)) + ((l1+l5) + (l3+l7))   `fold`: halves onto each other
+//!     push(node)
 //!
-//! What is added may be the element or [terms](Terms) made of it. [`Sequence`] sums one sequence
-//! of contiguous elements, `Interleaved` many sequences that lie row by row. Both may be fed in
-//! pieces of any length; both give the same bits for the same sequence. A task that starts at a
-//! leaf whose index is a multiple of 2ᵏ and takes 2ᵏ leaves computes a whole node.
+//! push(node), the n-th (n = 0, 1, …):                    a binary counter of nodes
+//!     for each trailing one bit of n:   node = pop() + node
+//!     put node on the stack
+//! sum = the nodes left on the stack, the last joined to the one before it, and so on
+//! ```
+//!
+//! So node `j` of level `k` covers leaves `j·2ᵏ ..`, and one without a right child is its left
+//! child. What is added may be the element or [terms](Terms) made of it; where a float64 would
+//! overflow, or squares vanish, [`super::scale`] says what happens. [`Sequence`] sums one sequence of
+//! contiguous elements, `ColumnSums` many sequences that lie row by row, `row_sums` each of many
+//! short ones. The first two may be fed in pieces of any length; all give the same bits for the same
+//! sequence. A task that starts at a leaf whose index is a multiple of 2ᵏ and takes 2ᵏ leaves
+//! computes a whole node.
 
-use super::interleaved::Interleaved;
-use super::reducer::{One, Reducer, Tile};
-use super::rows::row_sums;
+use super::leaf::OpenLeaf;
+use super::reducer::{One, Reducer, Tile, Tree, is_right};
+use super::scale::{Nodes, Partial, Scale};
+use super::sum_columns::ColumnSums;
+use super::sum_rows::row_sums;
 use super::terms::Terms;
 use super::{Element, LANES, Simd, fold};
 
@@ -33,7 +45,7 @@ pub(crate) struct Sums<K, const N: usize>(pub(crate) K);
 impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
     type Node = K::Node;
     type One = Sequence<K, N>;
-    type Many = Interleaved<K, N>;
+    type Many = ColumnSums<K, N>;
     const GRAIN: usize = LEAF;
     const NEEDS_VALIDITY: bool = K::SHIFTED;
     const WIDEST: bool = K::NARROW_COLUMNS;
@@ -51,113 +63,107 @@ impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
         self.0.join(left, right)
     }
     #[inline(always)]
-    fn one(self, _: usize) -> Sequence<K, N> {
-        Sequence::new(self.0)
+    fn one(self, first: usize) -> Sequence<K, N> {
+        Sequence::new(self.0, first)
     }
     #[inline(always)]
-    fn many(self, width: usize, _: usize, len: usize) -> Interleaved<K, N> {
-        Interleaved::new(self.0, width, len)
+    fn many(self, width: usize, first: usize, len: usize) -> ColumnSums<K, N> {
+        ColumnSums::new(self.0, width, first, len)
+    }
+    fn many_unwatched(self, width: usize, _: usize) -> ColumnSums<K, N> {
+        ColumnSums::unwatched(self.0, width)
     }
     #[inline(always)]
-    fn half(self, width: usize) -> Option<Interleaved<K, N>> {
-        K::IS_SUM.then(|| Interleaved::half(self.0, width))
+    fn half(self, width: usize) -> Option<ColumnSums<K, N>> {
+        // Whether squares vanish is asked of a leaf as a whole.
+        let is_separable = K::IS_SUM && (!T::NEEDS_SCALE || K::DEGREES[N - 1] == 1);
+        is_separable.then(|| ColumnSums::half(self.0, width))
     }
     #[inline(always)]
-    fn rows<S: Simd>(self, simd: S, tile: Tile<'_, T>, width: usize, out: &mut [K::Node]) {
-        row_sums(self.0, simd, tile, width, out);
+    fn fits(self, node: &K::Node) -> bool {
+        !T::NEEDS_SCALE || self.0.fits(node)
+    }
+    #[inline(always)]
+    fn rescaled(self, node: K::Node, power: f64) -> K::Node {
+        self.0.rescaled(node, power)
+    }
+    #[inline(always)]
+    fn rows<S: Simd>(
+        self,
+        simd: S,
+        tile: Tile<'_, T>,
+        width: usize,
+        out: &mut [K::Node],
+        scales: &mut Vec<Scale>,
+    ) {
+        row_sums(self.0, simd, tile, width, out, scales);
     }
 }
+
+/// Nodes that wait at most: two of each level of a tree of more leaves than any data has.
+const LEVELS: usize = 64;
 
 /// The running sums of one sequence.
 pub(crate) struct Sequence<K: Terms<N>, const N: usize> {
     terms: K,
-    lanes: [[f64; LANES]; N],
-    /// The first valid element of the open leaf, and how many are valid.
-    shift: f64,
-    valid: usize,
-    /// Elements in the open leaf.
-    filled: usize,
-    leaves: usize,
-    /// One entry per set bit of `leaves`: the deepest tree has 64 levels.
-    stack: [K::Node; 64],
+    open: OpenLeaf<K, N>,
+    /// The number of the open leaf.
+    leaf: usize,
+    /// Nodes that wait for the other child of their parent, and their levels.
+    stack: [Partial<K::Node>; LEVELS],
+    levels: [u8; LEVELS],
     depth: usize,
+    /// Whether an element was a NaN, and nothing else matters.
+    has_nan: bool,
 }
 
 impl<K: Terms<N>, const N: usize> Sequence<K, N> {
     #[inline(always)]
-    pub(crate) fn new(terms: K) -> Self {
+    pub(crate) fn new(terms: K, first: usize) -> Self {
         Self {
             terms,
-            lanes: [[-0.0; LANES]; N],
-            shift: 0.0,
-            valid: 0,
-            filled: 0,
-            leaves: 0,
-            stack: [terms.empty(); 64],
+            open: OpenLeaf::new(terms),
+            leaf: first / LEAF,
+            stack: [Partial::plain(terms.empty()); LEVELS],
+            levels: [0; LEVELS],
             depth: 0,
-        }
-    }
-
-    /// Takes elements of the open leaf, all of one leaf.
-    #[inline(always)]
-    fn feed_leaf<T: Element, S: Simd>(&mut self, simd: S, x: &[T]) {
-        if K::SHIFTED && self.valid == 0 {
-            self.shift = x[0].widen();
-        }
-        self.lanes = add_to_lanes(self.terms, simd, self.lanes, self.filled, x, self.shift);
-        self.valid += x.len();
-        self.advance(x.len());
-    }
-
-    /// The same where some are null: they hold the shift, whose terms are zero.
-    #[inline(always)]
-    fn feed_masked<T: Element, S: Simd>(&mut self, simd: S, x: &[T], valid: &[bool]) {
-        let mut held = [0.0; LEAF];
-        let held = &mut held[..x.len()];
-        for ((held, x), valid) in held.iter_mut().zip(x).zip(valid) {
-            if *valid {
-                if self.valid == 0 {
-                    self.shift = x.widen();
-                }
-                self.valid += 1;
-                *held = x.widen();
-            }
-        }
-        for (held, valid) in held.iter_mut().zip(valid) {
-            *held = if *valid { *held } else { self.shift };
-        }
-        self.lanes = add_to_lanes(self.terms, simd, self.lanes, self.filled, held, self.shift);
-        self.advance(x.len());
-    }
-
-    #[inline(always)]
-    fn advance(&mut self, elements: usize) {
-        self.filled += elements;
-        if self.filled == LEAF {
-            self.close();
+            has_nan: false,
         }
     }
 
     #[inline(always)]
-    fn close(&mut self) {
-        let sums = folded(self.lanes);
-        let node = self.terms.node(sums, self.shift, self.valid as f64);
-        self.lanes = [[-0.0; LANES]; N];
-        (self.filled, self.valid, self.shift) = (0, 0, 0.0);
-        self.push(node);
-    }
-
-    #[inline(always)]
-    fn push(&mut self, mut node: K::Node) {
-        let mut whole = self.leaves;
-        while whole & 1 == 1 {
+    fn push<T: Element>(&mut self, mut node: Partial<K::Node>) {
+        let (mut begin, mut level) = (self.leaf, 0);
+        while self.depth > 0 && is_right(1 << self.levels[self.depth - 1], begin, 1 << level) {
             self.depth -= 1;
-            node = self.terms.join(self.stack[self.depth], node);
-            whole >>= 1;
+            node = Reducer::<T>::joined(Sums(self.terms), self.stack[self.depth], node);
+            begin -= 1 << level;
+            level += 1;
         }
-        self.stack[self.depth] = node;
+        (self.stack[self.depth], self.levels[self.depth]) = (node, level);
         self.depth += 1;
-        self.leaves += 1;
+        self.leaf += 1;
+    }
+
+    /// The node of a whole leaf, of which it is known what plain additions make of it.
+    #[inline(always)]
+    fn whole_leaf<T: Element, S: Simd>(
+        &mut self,
+        simd: S,
+        x: &[T],
+        node: K::Node,
+    ) -> Partial<K::Node> {
+        let is_safe = self.terms.fits(&node) && self.terms.is_large(&node);
+        if !T::NEEDS_SCALE || is_safe || self.has_nan {
+            return Partial::plain(node);
+        }
+        self.has_nan = x.iter().any(|x| x.is_nan());
+        if self.has_nan {
+            return Partial::plain(node);
+        }
+        let mut leaf = OpenLeaf::new(self.terms);
+        leaf.feed(simd, x);
+        leaf.close::<T>()
     }
 }
 
@@ -166,22 +172,28 @@ impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N>
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>) {
         let Tile { mut x, mut valid } = tile;
         while !x.is_empty() {
-            if N == 1 && !K::SHIFTED && self.filled == 0 && x.len() >= TOGETHER * LEAF {
+            if N == 1 && !K::SHIFTED && self.open.filled == 0 && x.len() >= TOGETHER * LEAF {
                 let (group, rest) = x.split_at(TOGETHER * LEAF);
-                for node in leaves_together(self.terms, simd, group) {
-                    self.push(node);
+                let nodes = leaves_together(self.terms, simd, group);
+                for (node, leaf) in nodes.into_iter().zip(group.chunks_exact(LEAF)) {
+                    let node = self.whole_leaf(simd, leaf, node);
+                    self.push::<T>(node);
                 }
                 x = rest;
                 continue;
             }
-            let take = (LEAF - self.filled).min(x.len());
+            let take = (LEAF - self.open.filled).min(x.len());
             let (now, rest) = x.split_at(take);
             match valid {
                 Some(all) if K::SHIFTED => {
-                    self.feed_masked(simd, now, &all[..take]);
+                    self.open.feed_masked(simd, now, &all[..take]);
                     valid = Some(&all[take..]);
                 }
-                _ => self.feed_leaf(simd, now),
+                _ => self.open.feed(simd, now),
+            }
+            if self.open.filled == LEAF {
+                let node = self.open.close::<T>();
+                self.push::<T>(node);
             }
             x = rest;
         }
@@ -189,18 +201,36 @@ impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N>
 
     /// The node of everything fed.
     #[inline(always)]
-    fn finish(mut self) -> K::Node {
-        if self.filled > 0 {
-            self.close();
+    fn finish(mut self) -> Partial<K::Node> {
+        if self.open.filled > 0 {
+            let node = self.open.close::<T>();
+            self.push::<T>(node);
         }
-        let Some(mut depth) = self.depth.checked_sub(1) else { return self.terms.empty() };
+        let reducer = Sums(self.terms);
+        let Some(mut depth) = self.depth.checked_sub(1) else {
+            return Reducer::<T>::nothing(reducer);
+        };
         let mut node = self.stack[depth];
         while depth > 0 {
             depth -= 1;
             // The right child was always pushed last: the tree is the same as if it were whole.
-            node = self.terms.join(self.stack[depth], node);
+            node = Reducer::<T>::joined(reducer, self.stack[depth], node);
         }
         node
+    }
+
+    fn into_tree(mut self) -> Tree<K::Node> {
+        if self.open.filled > 0 {
+            let node = self.open.close::<T>();
+            self.push::<T>(node);
+        }
+        let sizes = self.levels.map(|level| 1 << level);
+        let covered: usize = sizes[..self.depth].iter().sum();
+        let mut tree = Tree::new(1, self.leaf - covered);
+        for (size, node) in sizes.into_iter().zip(self.stack).take(self.depth) {
+            Tree::push::<T, _>(&mut tree, Sums(self.terms), size, Some(Nodes::alone(node)));
+        }
+        tree
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the ordered sums add up: the elements, their squares, their distances from a shift.
 
-use super::Simd;
+use super::{Mean, Simd};
 
 /// `N` terms of each element, added up side by side, and what becomes of the sums of a leaf.
-pub(crate) trait Terms<const N: usize>: Copy + Send + Sync {
+pub(crate) trait Terms<const N: usize>: Copy + Send + Sync + 'static {
     /// What a leaf becomes: a node of the tree.
-    type Node: Copy + Send + Sync;
+    type Node: Copy + Send + Sync + 'static;
     /// Whether the terms depend on a shift, which is the first valid element of a leaf. Then a
     /// null must hold the shift; else any value whose terms are neutral.
     const SHIFTED: bool;
@@ -15,6 +15,8 @@ pub(crate) trait Terms<const N: usize>: Copy + Send + Sync {
     const NARROW_COLUMNS: bool = false;
     /// Whether nodes are sums, and joined by addition.
     const IS_SUM: bool = false;
+    /// The power in which elements enter each term, the highest last.
+    const DEGREES: [u32; N];
     /// The terms of eight elements.
     fn eight<S: Simd>(self, simd: S, x: S::V, shift: S::V) -> [S::V; N];
     /// The terms of one element: the same operations.
@@ -23,11 +25,31 @@ pub(crate) trait Terms<const N: usize>: Copy + Send + Sync {
     fn node(self, sums: [f64; N], shift: f64, count: f64) -> Self::Node;
     fn empty(self) -> Self::Node;
     fn join(self, left: Self::Node, right: Self::Node) -> Self::Node;
+
+    // What follows is asked of float64 data alone, see [`super::scale`].
+
+    /// Whether nothing overflowed on the way to a node.
+    fn fits(self, node: &Self::Node) -> bool;
+    /// Whether no squares vanished on the way to a node.
+    fn is_large(self, node: &Self::Node) -> bool;
+    /// Whether the node of a leaf will be both, by the sum of its last term so far; then it is so
+    /// for any elements that follow, unless they overflow.
+    fn is_sure(self, last: f64, shift: f64) -> bool;
+    /// The node of elements multiplied by a power of two.
+    fn rescaled(self, node: Self::Node, power: f64) -> Self::Node;
+}
+
+/// Sums of squares below this have lost digits to squares below the smallest normal number.
+const SMALL_SQUARES: f64 = 1e-280;
+
+/// Whether the root of a plain sum of squares can be trusted: nothing overflowed or vanished.
+pub(crate) fn is_safe_root(norm: f64) -> bool {
+    !(norm < 1e-140 || norm == f64::INFINITY)
 }
 
 /// One term whose sums are nodes as they are.
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident, $rows:literal, $columns:literal: |$simd:ident, $x:ident| $eight:expr, $one:expr;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident, $degree:literal, $rows:literal, $columns:literal: |$simd:ident, $x:ident| $eight:expr, $one:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
@@ -38,6 +60,7 @@ macro_rules! plain {
             const NARROW_ROWS: bool = $rows;
             const NARROW_COLUMNS: bool = $columns;
             const IS_SUM: bool = true;
+            const DEGREES: [u32; 1] = [$degree];
 
             #[inline(always)]
             fn eight<S: Simd>(self, $simd: S, $x: S::V, _: S::V) -> [S::V; 1] {
@@ -59,17 +82,35 @@ macro_rules! plain {
             fn join(self, left: f64, right: f64) -> f64 {
                 left + right
             }
+            #[inline(always)]
+            fn fits(self, sum: &f64) -> bool {
+                sum.is_finite()
+            }
+            #[inline(always)]
+            fn is_large(self, sum: &f64) -> bool {
+                $degree == 1 || *sum >= SMALL_SQUARES || sum.is_nan()
+            }
+            #[inline(always)]
+            fn is_sure(self, sum: f64, _: f64) -> bool {
+                // A NaN among squares is an element; among sums it may be a difference of
+                // infinities.
+                if $degree == 1 { sum.is_finite() } else { !(sum < SMALL_SQUARES || sum == f64::INFINITY) }
+            }
+            #[inline(always)]
+            fn rescaled(self, sum: f64, power: f64) -> f64 {
+                if $degree == 1 { sum * power } else { sum * power * power }
+            }
         }
     )+};
 }
 
 plain! {
     /// The element.
-    Itself, true, true: |_simd, x| x, x;
+    Itself, 1, true, true: |_simd, x| x, x;
     /// Its magnitude.
-    Magnitude, false, false: |simd, x| simd.abs(x), x.abs();
+    Magnitude, 1, false, false: |simd, x| simd.abs(x), x.abs();
     /// Its square.
-    Squared, true, false: |simd, x| simd.mul(x, x), x * x;
+    Squared, 2, true, false: |simd, x| simd.mul(x, x), x * x;
 }
 
 /// The element's distance from a shift, and the square of it.
@@ -84,13 +125,18 @@ pub(crate) struct Deviation;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) count: f64,
-    pub(crate) mean: f64,
+    pub(crate) mean: Mean,
     pub(crate) squares: f64,
 }
+
+/// Numbers that are further from zero than this, and different, are further from each other than
+/// 1e-140: their squares do not vanish.
+const FAR_FROM_ZERO: f64 = 1e-120;
 
 impl Terms<2> for Deviation {
     type Node = Spread;
     const SHIFTED: bool = true;
+    const DEGREES: [u32; 2] = [1, 2];
 
     #[inline(always)]
     fn eight<S: Simd>(self, simd: S, x: S::V, shift: S::V) -> [S::V; 2] {
@@ -109,18 +155,13 @@ impl Terms<2> for Deviation {
         }
         let mean = sum / count;
         let around = squares - sum * mean;
-        // Rounding may leave a little less than nothing; and finite elements whose squares
-        // overflow spread infinitely, not by NaN.
-        let squares = match around {
-            _ if squares == f64::INFINITY && sum.is_finite() => f64::INFINITY,
-            _ if around < 0.0 => 0.0,
-            _ => around,
-        };
-        Spread { count, mean: shift + mean, squares }
+        // Rounding may leave a little less than nothing.
+        let squares = if around < 0.0 && around.is_finite() { 0.0 } else { around };
+        Spread { count, mean: Mean { high: shift, low: mean }, squares }
     }
     #[inline(always)]
     fn empty(self) -> Spread {
-        Spread { count: 0.0, mean: 0.0, squares: 0.0 }
+        Spread { count: 0.0, mean: Mean::default(), squares: 0.0 }
     }
     #[inline(always)]
     fn join(self, left: Spread, right: Spread) -> Spread {
@@ -131,67 +172,34 @@ impl Terms<2> for Deviation {
             return left;
         }
         let count = left.count + right.count;
-        let apart = right.mean - left.mean;
-        let mean = left.mean + apart * (right.count / count);
+        let apart = right.mean.minus(left.mean);
+        // From the mean of the more: it moves less, and is rounded by less.
+        let mean = if right.count > left.count {
+            right.mean.plus(-apart * (left.count / count))
+        } else {
+            left.mean.plus(apart * (right.count / count))
+        };
         let between = apart * apart * (left.count * (right.count / count));
         Spread { count, mean, squares: left.squares + right.squares + between }
     }
-}
-
-/// Squares of the element, of a large part of it and of a large multiple of it: one of the three
-/// neither overflows nor vanishes.
-#[derive(Clone, Copy)]
-pub(crate) struct Guarded;
-
-/// What parts are made with: that of the largest float64 is below 2^424, and its square a number.
-const PART: f64 = f64::from_bits((1023 - 600) << 52);
-/// What multiples are made with: that of the smallest float64 is 2^-474, and its square a number.
-const MULTIPLE: f64 = f64::from_bits((1023 + 600) << 52);
-
-impl Guarded {
-    /// Whether the root of a plain sum of squares can be trusted: it neither overflowed nor lost
-    /// digits to squares below the smallest normal number.
-    pub(crate) fn is_safe(norm: f64) -> bool {
-        !(norm < 1e-140 || norm == f64::INFINITY)
-    }
-
-    /// The root of the sum of squares.
     #[inline(always)]
-    pub(crate) fn root([squares, of_parts, of_multiples]: [f64; 3]) -> f64 {
-        let root = squares.sqrt();
-        match root {
-            _ if Self::is_safe(root) => root,
-            _ if root == f64::INFINITY => of_parts.sqrt() / PART,
-            _ => of_multiples.sqrt() / MULTIPLE,
-        }
-    }
-}
-
-impl Terms<3> for Guarded {
-    type Node = [f64; 3];
-    const SHIFTED: bool = false;
-
-    #[inline(always)]
-    fn eight<S: Simd>(self, simd: S, x: S::V, _: S::V) -> [S::V; 3] {
-        let part = simd.mul(x, simd.splat(PART));
-        let multiple = simd.mul(x, simd.splat(MULTIPLE));
-        [simd.mul(x, x), simd.mul(part, part), simd.mul(multiple, multiple)]
+    fn fits(self, spread: &Spread) -> bool {
+        spread.squares.is_finite()
     }
     #[inline(always)]
-    fn one(self, x: f64, _: f64) -> [f64; 3] {
-        let (part, multiple) = (x * PART, x * MULTIPLE);
-        [x * x, part * part, multiple * multiple]
+    fn is_large(self, spread: &Spread) -> bool {
+        spread.squares >= SMALL_SQUARES || spread.mean.high.abs() >= FAR_FROM_ZERO
+    }
+    /// What is left of the squares around the mean is at least a 1025th of them.
+    #[inline(always)]
+    fn is_sure(self, squares: f64, shift: f64) -> bool {
+        let is_small = squares < 1e4 * SMALL_SQUARES && shift.abs() < FAR_FROM_ZERO;
+        !(is_small || squares == f64::INFINITY)
     }
     #[inline(always)]
-    fn node(self, sums: [f64; 3], _: f64, _: f64) -> [f64; 3] {
-        sums
-    }
-    #[inline(always)]
-    fn empty(self) -> [f64; 3] {
-        [-0.0; 3]
-    }
-    #[inline(always)]
-    fn join(self, left: [f64; 3], right: [f64; 3]) -> [f64; 3] {
-        [left[0] + right[0], left[1] + right[1], left[2] + right[2]]
+    fn rescaled(self, spread: Spread, power: f64) -> Spread {
+        let Spread { count, mean: Mean { high, low }, squares } = spread;
+        let mean = Mean { high: high * power, low: low * power };
+        Spread { count, mean, squares: squares * power * power }
     }
 }

@@ -1,10 +1,14 @@
-//! A borrowed validity bitmap.
+//! Validity bitmaps: borrowed ones, and new ones, whose memory may be refused.
 
 use std::ops::Range;
 
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-/// Bits of a bitmap, least significant first, from a bit offset on. Set means valid.
+use crate::buffer::Output;
+use crate::dispatch::{Family, Work, run};
+use crate::error::Result;
+
+/// Bits of a bitmap, smallest significant first, from a bit offset on. Set means valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
@@ -15,6 +19,10 @@ pub(crate) struct Bits<'a> {
 impl<'a> Bits<'a> {
     pub(crate) fn new(nulls: &'a NullBuffer) -> Self {
         Self { bytes: nulls.validity(), offset: nulls.offset(), len: nulls.len() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     #[inline]
@@ -84,6 +92,89 @@ impl<'a> Bits<'a> {
             i += 64;
         }
     }
+}
+
+/// Words of a bitmap that are made at once: some milliseconds at most.
+const WORDS: usize = 1 << 14;
+
+/// A bitmap of `len` bits, made 64 at a time: `f(i)` gives those from bit `i` on.
+///
+/// # Errors
+///
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or an interrupt.
+pub(crate) fn from_words(len: usize, f: impl Fn(usize) -> u64 + Sync) -> Result<NullBuffer> {
+    let mut out = Output::<u64>::new(len.div_ceil(64))?;
+    let fill = |at: usize, words: &mut [u64]| {
+        for (i, word) in words.iter_mut().enumerate() {
+            let bit = 64 * (at + i);
+            *word = first(f(bit), len - bit).to_le();
+        }
+    };
+    if out.len() <= WORDS {
+        fill(0, &mut out);
+    } else {
+        let family = Family::Elementwise;
+        // A bit costs about as much as a byte that is read.
+        let work = Work { family, bytes_read: len, bytes_written: len / 8, has_vdsp: false };
+        let plan = run::planned(&work)?;
+        let tasks = out.chunks_mut(WORDS).enumerate().collect();
+        run::each(&plan, tasks, || (), |(), (i, words)| fill(i * WORDS, words))?;
+    }
+    Ok(NullBuffer::new(BooleanBuffer::new(out.into_buffer(), 0, len)))
+}
+
+/// A bitmap of `len` bits, one at a time.
+///
+/// # Errors
+///
+/// As [`from_words`].
+pub(crate) fn from_bits(len: usize, is_valid: impl Fn(usize) -> bool + Sync) -> Result<NullBuffer> {
+    from_words(len, |from| {
+        let to = len.min(from + 64);
+        (from..to).fold(0, |word, i| word | u64::from(is_valid(i)) << (i - from))
+    })
+}
+
+/// What is valid in both; `None` if neither has nulls.
+///
+/// # Errors
+///
+/// As [`from_words`].
+pub(crate) fn union(a: Option<NullBuffer>, b: Option<NullBuffer>) -> Result<Option<NullBuffer>> {
+    let (Some(left), Some(right)) = (&a, &b) else {
+        return Ok(if a.is_some() { a } else { b });
+    };
+    let (left, right) = (Bits::new(left), Bits::new(right));
+    from_words(left.len, |i| left.word(i) & right.word(i)).map(Some)
+}
+
+/// Each bit `times` times.
+///
+/// # Errors
+///
+/// As [`from_words`].
+pub(crate) fn expand(nulls: &NullBuffer, times: usize) -> Result<NullBuffer> {
+    let bits = Bits::new(nulls);
+    from_bits(bits.len * times, |i| bits.get(i / times))
+}
+
+/// Of `len` values, those at `places` null; `None` if there are no places.
+///
+/// # Errors
+///
+/// As [`from_words`].
+pub(crate) fn null_at(len: usize, places: &[usize]) -> Result<Option<NullBuffer>> {
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let mut words = Output::<u64>::new(len.div_ceil(64))?;
+    words.fill(u64::MAX);
+    if let Some(last) = words.last_mut() {
+        *last = first(*last, (len - 1) % 64 + 1);
+    }
+    places.iter().for_each(|place| words[place / 64] &= !(1 << (place % 64)));
+    words.iter_mut().for_each(|word| *word = word.to_le());
+    Ok(Some(NullBuffer::new(BooleanBuffer::new(words.into_buffer(), 0, len))))
 }
 
 /// The first `n` bits of `word`, or all 64.

@@ -1,5 +1,6 @@
 //! From Arrow arrays to a matrix.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -7,11 +8,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
-use super::{Chunk, Column, Form, Matrix, Values, list, some_nulls, tensor};
+use super::{Chunk, Column, Form, Matrix, Values, expand, list, some_nulls, tensor, union};
 use crate::error::{Error, Result};
-
-/// The name that errors of this room give as the function, until a caller gives its own.
-const AS_MATRIX: &str = "as_matrix";
 
 /// What can be seen as a matrix.
 pub(super) const ACCEPTED: &str = "numbers, or lists of one length, tensors or a struct of them \
@@ -28,7 +26,6 @@ impl Matrix {
         for array in arrays {
             if array.data_type() != field.data_type() {
                 return Err(Error::Mixed {
-                    function: AS_MATRIX,
                     what: "a chunk",
                     expected: field.data_type().clone(),
                     got: array.data_type().clone(),
@@ -40,7 +37,7 @@ impl Matrix {
             chunks.push(Self::try_from(&arrow_array::new_empty_array(field.data_type()))?);
         }
         let mut matrix = Self::from_chunks(chunks)?;
-        tensor::check(AS_MATRIX, field, matrix.width)?;
+        tensor::check(field, matrix.width)?;
         matrix.field = Some(Arc::clone(field));
         Ok(matrix)
     }
@@ -68,7 +65,7 @@ impl Matrix {
         let rows = match len.checked_rem(width) {
             Some(0) => len / width,
             None if len == 0 => 0,
-            _ => return Err(Error::Reshape { function: AS_MATRIX, len, width }),
+            _ => return Err(Error::Reshape { len, width }),
         };
         Self::one_chunk(element, width, Form::Flat, chunk(rows, Values::Rows(column), None))
     }
@@ -79,51 +76,37 @@ impl Matrix {
     ///
     /// [`Error::Width`] or [`Error::Mixed`] if they differ in width or type.
     pub fn from_chunks(parts: Vec<Self>) -> Result<Self> {
-        let mut parts = parts.into_iter();
-        let Some(mut whole) = parts.next() else {
-            return Err(Error::Rows {
-                function: AS_MATRIX,
-                what: "a list of chunks",
-                expected: 1,
-                got: 0,
-            });
+        // A list column knows its width only from its rows.
+        let width = parts.iter().find(|part| !part.is_of_unknown_width()).map(|part| part.width);
+        let mut parts = parts.into_iter().map(|part| match width {
+            Some(width) if part.is_of_unknown_width() => part.fitted(width).map(Cow::into_owned),
+            _ => Ok(part),
+        });
+        let Some(whole) = parts.next() else {
+            return Err(Error::Rows { what: "a list of chunks", expected: 1, got: 0 });
         };
+        let mut whole = whole?;
         for part in parts {
-            // A list column knows its width only from its rows.
-            let unknown = |m: &Self| {
-                matches!(m.form, Form::List(_) | Form::LargeList(_))
-                    && m.width == 0
-                    && m.null_rows() == m.rows
-            };
+            let part = part?;
             if part.element != whole.element {
                 return Err(Error::Mixed {
-                    function: AS_MATRIX,
                     what: "a chunk",
                     expected: whole.element,
                     got: part.element,
                 });
             }
-            let part = if unknown(&part) { part.widened(whole.width)? } else { part };
-            if unknown(&whole) {
-                whole = whole.widened(part.width)?;
-            }
             if part.width != whole.width || part.is_by_columns() != whole.is_by_columns() {
                 return Err(Error::Width {
-                    function: AS_MATRIX,
                     what: "a chunk",
                     expected: whole.width,
                     got: part.width,
                 });
             }
-            whole.rows = whole.rows.checked_add(part.rows).ok_or(Error::TooLarge {
-                function: AS_MATRIX,
-                rows: usize::MAX,
-                width: whole.width,
-                limit: "the address space",
-            })?;
+            whole.rows = whole.rows.saturating_add(part.rows);
             whole.chunks.extend(part.chunks);
             whole.copied = whole.copied.or(part.copied);
         }
+        whole.check_size()?;
         Ok(whole)
     }
 
@@ -132,7 +115,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// [`Error::Mixed`] or [`Error::Rows`] if the columns differ in type or length.
+    /// [`Error::MixedColumns`] or [`Error::Rows`] if the columns differ in type or length.
     pub fn from_columns(columns: &[ArrayRef]) -> Result<Self> {
         let fields = columns
             .iter()
@@ -148,7 +131,6 @@ impl Matrix {
     ///
     /// [`Error::TooLarge`] if 32 bits cannot say how wide it is.
     pub(crate) fn of_lists(
-        function: &'static str,
         element: DataType,
         rows: usize,
         width: usize,
@@ -157,13 +139,11 @@ impl Matrix {
         row_nulls: Option<NullBuffer>,
     ) -> Result<Self> {
         let limit = "a fixed-size list";
-        let size =
-            i32::try_from(width).map_err(|_| Error::TooLarge { function, rows, width, limit })?;
+        let size = i32::try_from(width).map_err(|_| Error::TooLarge { rows, width, limit })?;
         let field = Arc::new(Field::new_list_field(element.clone(), true));
         let values = Values::Rows(Column { values, nulls: some_nulls(nulls.as_ref()) });
         let chunk = chunk(rows, values, some_nulls(row_nulls.as_ref()));
         Self::one_chunk(element, width, Form::Lists(vec![(field, size)]), chunk)
-            .map_err(|error| error.in_function(function))
     }
 
     /// The same matrix, said to have elements of another type: for results that keep its form.
@@ -199,29 +179,27 @@ impl Matrix {
         chunk: Chunk,
     ) -> Result<Self> {
         let rows = chunk.rows;
-        let bytes = element
+        let matrix =
+            Self { element, rows, width, chunks: vec![chunk], form, field: None, copied: None };
+        matrix.check_size()?;
+        Ok(matrix)
+    }
+
+    /// Refuses a shape whose bytes cannot be counted.
+    pub(super) fn check_size(&self) -> Result<()> {
+        let (rows, width) = (self.rows, self.width);
+        let bytes = self
+            .element
             .primitive_width()
             .and_then(|size| rows.checked_mul(width)?.checked_mul(size))
             .filter(|bytes| isize::try_from(*bytes).is_ok());
-        if bytes.is_none() {
-            let limit = "the address space";
-            return Err(Error::TooLarge { function: AS_MATRIX, rows, width, limit });
+        match bytes {
+            Some(_) => Ok(()),
+            None => {
+                let limit = "the address space";
+                Err(Error::TooLarge { rows, width, limit })
+            }
         }
-        Ok(Self { element, rows, width, chunks: vec![chunk], form, field: None, copied: None })
-    }
-
-    /// The same null rows of a list column, with room for `width` elements each.
-    fn widened(self, width: usize) -> Result<Self> {
-        let chunks = self
-            .chunks
-            .iter()
-            .map(|old| {
-                let size = self.element.primitive_width().unwrap_or(0);
-                let values = Buffer::from(vec![0u8; old.rows * width * size]);
-                chunk(old.rows, Values::Rows(Column { values, nulls: None }), old.row_nulls.clone())
-            })
-            .collect();
-        Ok(Self { width, chunks, ..self })
     }
 }
 
@@ -241,11 +219,11 @@ impl TryFrom<&dyn Array> for Matrix {
             DataType::FixedSizeList(..) => fixed_size_lists(array),
             DataType::List(field) => {
                 let list = array.as_list::<i32>();
-                list::uniform(AS_MATRIX, list, Form::List(Arc::clone(field)))
+                list::uniform(list, Form::List(Arc::clone(field)))
             }
             DataType::LargeList(field) => {
                 let list = array.as_list::<i64>();
-                list::uniform(AS_MATRIX, list, Form::LargeList(Arc::clone(field)))
+                list::uniform(list, Form::LargeList(Arc::clone(field)))
             }
             DataType::Struct(fields) => {
                 let form = Form::Struct(fields.clone());
@@ -295,7 +273,7 @@ pub(super) fn numbers(array: &dyn Array) -> Option<(DataType, Column)> {
 }
 
 pub(crate) fn unaccepted(got: &DataType) -> Error {
-    Error::Type { function: AS_MATRIX, expected: ACCEPTED, got: got.clone() }
+    Error::Type { expected: ACCEPTED, got: got.clone() }
 }
 
 pub(super) fn chunk(rows: usize, values: Values, row_nulls: Option<NullBuffer>) -> Chunk {
@@ -315,7 +293,6 @@ fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
         nulls.push(some_nulls(list.nulls()));
         let size = usize::try_from(*size).unwrap_or(0);
         width = width.checked_mul(size).ok_or(Error::TooLarge {
-            function: AS_MATRIX,
             rows,
             width: usize::MAX,
             limit: "the address space",
@@ -329,13 +306,25 @@ fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
     for ((_, size), inner) in levels.iter().zip(&inner_nulls) {
         lists_per_row *= usize::try_from(*size).unwrap_or(0);
         if let Some(inner) = inner {
-            let expanded = inner.expand(width / lists_per_row.max(1));
-            column.nulls = NullBuffer::union(column.nulls.as_ref(), Some(&expanded));
+            let expanded = expand(inner, width / lists_per_row.max(1))?;
+            column.nulls = union(column.nulls, Some(expanded))?;
         }
     }
     let row_nulls = nulls.pop().flatten();
     let chunk = Chunk { rows, values: Values::Rows(column), row_nulls, inner_nulls };
     Matrix::one_chunk(element, width, Form::Lists(levels), chunk)
+}
+
+/// An error that says which column has which type.
+fn mixed_columns(columns: &[ArrayRef], form: &Form) -> Error {
+    let names: Vec<&str> = match form {
+        Form::Struct(fields) => fields.iter().map(|field| field.name().as_str()).collect(),
+        Form::Batch(schema) => schema.fields().iter().map(|field| field.name().as_str()).collect(),
+        _ => Vec::new(),
+    };
+    let types = columns.iter().map(|column| column.data_type().clone());
+    let columns = names.into_iter().map(str::to_owned).zip(types).collect();
+    Error::MixedColumns { columns }
 }
 
 fn by_columns(
@@ -350,22 +339,12 @@ fn by_columns(
         let (this, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
         match &element {
             Some(first) if *first != this => {
-                return Err(Error::Mixed {
-                    function: AS_MATRIX,
-                    what: "every column",
-                    expected: first.clone(),
-                    got: this,
-                });
+                return Err(mixed_columns(columns, &form));
             }
             _ => element = Some(this),
         }
         if array.len() != rows {
-            return Err(Error::Rows {
-                function: AS_MATRIX,
-                what: "every column",
-                expected: rows,
-                got: array.len(),
-            });
+            return Err(Error::Rows { what: "every column", expected: rows, got: array.len() });
         }
         parts.push(column);
     }

@@ -1,144 +1,205 @@
 //! How many elements are valid: per matrix, column or row.
 
-use super::{Matrix, Values};
+use std::ops::Range;
+
+use super::{Bits, Chunk, Column, Matrix, Values};
+use crate::buffer::vec_of;
 use crate::compute::Per;
-use crate::kernel::count_columns;
-use crate::matrix::Bits;
+use crate::dispatch::{Family, Work, run};
+use crate::error::Result;
+use crate::kernel::{Counts, count_columns};
 
-/// Valid elements behind each result.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Counts {
-    /// The same for all: nothing is null.
-    All(usize),
-    /// One count for each.
-    Each(Vec<u64>),
-}
-
-impl Counts {
-    pub(crate) fn get(&self, i: usize) -> u64 {
-        match self {
-            Self::All(n) => *n as u64,
-            Self::Each(counts) => counts[i],
-        }
-    }
-}
+/// Rows that are counted before an interrupt is looked at.
+const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// Counts the valid elements of a matrix.
-pub(crate) fn count(matrix: &Matrix, per: Per) -> Counts {
+///
+/// # Errors
+///
+/// No memory, or an interrupt.
+pub(crate) fn count(matrix: &Matrix, per: Per) -> Result<Counts> {
     let (rows, width) = (matrix.rows, matrix.width);
     if !matrix.has_nulls() {
-        return Counts::All(match per {
+        return Ok(Counts::All(match per {
             Per::Matrix => rows * width,
             Per::Column => rows,
             Per::Row => width,
-        });
+        }));
     }
-    Counts::Each(match per {
-        Per::Matrix => vec![matrix.chunks.iter().map(|chunk| matrix_count(chunk, width)).sum()],
-        Per::Column => {
-            let mut counts = vec![0; width];
-            for chunk in &matrix.chunks {
-                column_counts(chunk, width, &mut counts);
-            }
-            counts
-        }
-        Per::Row => {
-            let mut counts = Vec::with_capacity(rows);
-            for chunk in &matrix.chunks {
-                row_counts(chunk, width, &mut counts);
-            }
-            counts
-        }
-    })
-}
-
-fn valid_rows(chunk: &super::Chunk) -> usize {
-    chunk.rows - chunk.row_nulls.as_ref().map_or(0, |nulls| nulls.null_count())
-}
-
-fn matrix_count(chunk: &super::Chunk, width: usize) -> u64 {
-    let rows = chunk.row_nulls.as_ref().map(Bits::new);
-    let count = match &chunk.values {
-        Values::Rows(column) => match (&column.nulls, rows) {
-            (None, _) => valid_rows(chunk) * width,
-            (Some(nulls), None) => nulls.len() - nulls.null_count(),
-            (Some(nulls), Some(rows)) => {
-                let nulls = Bits::new(nulls);
-                let valid = (0..chunk.rows).filter(|&row| rows.get(row));
-                valid.map(|row| nulls.count(row * width..(row + 1) * width)).sum()
-            }
-        },
-        Values::Columns(columns) => columns
-            .iter()
-            .map(|column| match (&column.nulls, rows) {
-                (None, _) => valid_rows(chunk),
-                (Some(nulls), None) => nulls.len() - nulls.null_count(),
-                (Some(nulls), Some(rows)) => both(Bits::new(nulls), rows, chunk.rows),
-            })
-            .sum(),
+    let mut counts = match per {
+        Per::Matrix => vec![0],
+        Per::Column => vec_of(0, width)?,
+        Per::Row => vec_of(0, rows)?,
     };
-    count as u64
+    // Elements that are looked at between two interrupts stay about as many, however wide a row is.
+    let step = (64 * ROWS_AT_ONCE / width.max(64)).max(1);
+    if per == Per::Row {
+        let mut tasks = Vec::new();
+        let mut rest = counts.as_mut_slice();
+        for chunk in &matrix.chunks {
+            let (own, others) = rest.split_at_mut(chunk.rows);
+            tasks.extend(own.chunks_mut(step).enumerate().map(|(i, out)| (chunk, i * step, out)));
+            rest = others;
+        }
+        let family = Family::Reduction;
+        let bytes_read = matrix.bytes() / 8 + rows;
+        let work = Work { family, bytes_read, bytes_written: 8 * rows, has_vdsp: false };
+        run::each(
+            &run::planned(&work)?,
+            tasks,
+            || (),
+            |(), (chunk, first, out)| {
+                chunk.count_rows(width, first, out);
+            },
+        )?;
+        return Ok(Counts::Each(counts));
+    }
+    for chunk in &matrix.chunks {
+        run::in_steps(0..chunk.rows, step, |rows| {
+            match per {
+                Per::Matrix => counts[0] += chunk.count_whole_rows(width, rows),
+                _ => chunk.count_columns(width, rows, 0..width, &mut counts),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Counts::Each(counts))
 }
 
-fn column_counts(chunk: &super::Chunk, width: usize, counts: &mut [u64]) {
-    let rows = chunk.row_nulls.as_ref().map(Bits::new);
-    match &chunk.values {
-        Values::Rows(column) => match &column.nulls {
-            None => {
-                let valid = valid_rows(chunk) as u64;
+impl Chunk {
+    /// How many of the elements `range`, counted row by row, are valid.
+    pub(super) fn count_flat(&self, width: usize, range: Range<usize>) -> u64 {
+        let (first, end) = (range.start.div_ceil(width), range.end / width);
+        if first >= end {
+            // Less than a row, or the end of one and the beginning of the next.
+            let split = range.end.min(first * width);
+            return [range.start..split, split..range.end]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .map(|part| {
+                    let row = part.start / width;
+                    self.count_row(width, row, part.start - row * width..part.end - row * width)
+                })
+                .sum::<usize>() as u64;
+        }
+        let before = range.start..first * width;
+        let after = end * width..range.end;
+        let ends = [before, after].into_iter().filter(|part| !part.is_empty());
+        self.count_whole_rows(width, first..end)
+            + ends.map(|part| self.count_flat(width, part)).sum::<u64>()
+    }
+
+    /// How many of `rows` are valid.
+    fn valid_rows(&self, rows: Range<usize>) -> usize {
+        match &self.row_nulls {
+            None => rows.len(),
+            Some(nulls) => Bits::new(nulls).count(rows),
+        }
+    }
+
+    /// How many elements of one column are valid in `rows`.
+    fn count_column(&self, column: &Column, rows: Range<usize>) -> usize {
+        match (&column.nulls, &self.row_nulls) {
+            (None, _) => self.valid_rows(rows),
+            (Some(nulls), None) => Bits::new(nulls).count(rows),
+            (Some(nulls), Some(whole)) => both(Bits::new(nulls), Bits::new(whole), rows),
+        }
+    }
+
+    fn count_whole_rows(&self, width: usize, rows: Range<usize>) -> u64 {
+        let count = match &self.values {
+            values if !values.may_have_nulls() => self.valid_rows(rows) * width,
+            Values::Rows(Column { nulls: Some(nulls), .. }) if self.row_nulls.is_none() => {
+                Bits::new(nulls).count(rows.start * width..rows.end * width)
+            }
+            Values::Columns(columns) => {
+                columns.iter().map(|column| self.count_column(column, rows.clone())).sum()
+            }
+            _ => rows.map(|row| self.count_row(width, row, 0..width)).sum(),
+        };
+        count as u64
+    }
+
+    /// Adds to `counts` how many elements of each of `columns` are valid in `rows`.
+    pub(super) fn count_columns(
+        &self,
+        width: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        counts: &mut [u64],
+    ) {
+        match &self.values {
+            Values::Columns(all) => {
+                for (count, column) in counts.iter_mut().zip(&all[columns]) {
+                    *count += self.count_column(column, rows.clone()) as u64;
+                }
+            }
+            values if !values.may_have_nulls() => {
+                let valid = self.valid_rows(rows) as u64;
                 counts.iter_mut().for_each(|count| *count += valid);
             }
-            Some(nulls) => {
-                let nulls = Bits::new(nulls);
-                count_columns(0..chunk.rows, counts, |row, c| {
-                    if rows.is_none_or(|rows| rows.get(row)) {
-                        nulls.word(row * width + c)
-                    } else {
-                        0
-                    }
+            Values::Rows(column) => {
+                let Some(nulls) = column.nulls.as_ref().map(Bits::new) else { return };
+                let first = columns.start;
+                count_columns(rows, counts, |row, c| {
+                    if self.row_is_valid(row) { nulls.word(row * width + first + c) } else { 0 }
                 });
             }
-        },
-        Values::Columns(columns) => {
-            for (count, column) in counts.iter_mut().zip(columns) {
-                *count += match (&column.nulls, rows) {
-                    (None, _) => valid_rows(chunk),
-                    (Some(nulls), None) => nulls.len() - nulls.null_count(),
-                    (Some(nulls), Some(rows)) => both(Bits::new(nulls), rows, chunk.rows),
-                } as u64;
+            Values::Scattered(elements) => {
+                for row in rows.filter(|row| self.row_is_valid(*row)) {
+                    for (c, count) in columns.clone().zip(counts.iter_mut()) {
+                        *count += u64::from(elements.is_valid(row, c));
+                    }
+                }
             }
         }
     }
-}
 
-/// A null row counts 0.
-fn row_counts(chunk: &super::Chunk, width: usize, counts: &mut Vec<u64>) {
-    let rows = chunk.row_nulls.as_ref().map(Bits::new);
-    let is_valid = |row: usize| rows.is_none_or(|rows| rows.get(row));
-    match &chunk.values {
-        Values::Rows(column) => {
-            let nulls = column.nulls.as_ref().map(Bits::new);
-            counts.extend((0..chunk.rows).map(|row| match nulls {
-                _ if !is_valid(row) => 0,
-                None => width as u64,
-                Some(nulls) => nulls.count(row * width..(row + 1) * width) as u64,
-            }));
+    /// How many elements of some columns of a row are valid; of a null row none.
+    fn count_row(&self, width: usize, row: usize, columns: Range<usize>) -> usize {
+        if !self.row_is_valid(row) {
+            return 0;
         }
-        Values::Columns(columns) => {
-            let start = counts.len();
-            counts.resize(start + chunk.rows, width as u64);
-            let counts = &mut counts[start..];
+        match &self.values {
+            Values::Rows(Column { nulls: None, .. }) => columns.len(),
+            Values::Rows(Column { nulls: Some(nulls), .. }) => {
+                Bits::new(nulls).count(row * width + columns.start..row * width + columns.end)
+            }
+            Values::Columns(all) => {
+                let is_valid =
+                    |column: &&Column| column.nulls.as_ref().is_none_or(|n| n.is_valid(row));
+                all[columns].iter().filter(is_valid).count()
+            }
+            Values::Scattered(elements) => elements.count(row, columns),
+        }
+    }
+
+    /// Says how many elements of each row from `first` on are valid.
+    pub(super) fn count_rows(&self, width: usize, first: usize, out: &mut [u64]) {
+        if let Values::Columns(columns) = &self.values {
+            // Column by column, so that each bitmap is read once.
+            out.fill(width as u64);
+            let rows = first..first + out.len();
             for nulls in columns.iter().filter_map(|column| column.nulls.as_ref()) {
-                Bits::new(nulls).each_unset(0..chunk.rows, |row| counts[row] -= 1);
+                Bits::new(nulls).each_unset(rows.clone(), |row| out[row - first] -= 1);
             }
-            if let Some(rows) = rows {
-                rows.each_unset(0..chunk.rows, |row| counts[row] = 0);
+            if let Some(nulls) = &self.row_nulls {
+                Bits::new(nulls).each_unset(rows, |row| out[row - first] = 0);
             }
+            return;
+        }
+        for (row, out) in (first..).zip(out) {
+            *out = self.count_row(width, row, 0..width) as u64;
         }
     }
 }
 
-/// How many of the first `len` bits are set in both.
-fn both(a: Bits<'_>, b: Bits<'_>, len: usize) -> usize {
-    (0..len).step_by(64).map(|i| (a.word(i) & b.word(i)).count_ones() as usize).sum()
+/// How many of the bits `range` are set in both.
+fn both(a: Bits<'_>, b: Bits<'_>, range: Range<usize>) -> usize {
+    let end = range.end;
+    let words = range.step_by(64).map(|i| {
+        let both = a.word(i) & b.word(i);
+        if end - i < 64 { both & ((1 << (end - i)) - 1) } else { both }
+    });
+    words.map(|word| word.count_ones() as usize).sum()
 }

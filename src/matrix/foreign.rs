@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field};
 
-use super::{Form, Matrix};
+use super::build::chunk;
+use super::scattered::{Scattered, Strided, span};
+use super::{Form, Matrix, Number, Values, unaccepted};
 use crate::error::{Error, Result};
 
 impl Matrix {
@@ -29,7 +32,6 @@ impl Matrix {
     pub fn into_lists(mut self) -> Result<Self> {
         if self.form == Form::Flat {
             let size = i32::try_from(self.width).map_err(|_| Error::TooLarge {
-                function: "as_matrix",
                 rows: self.rows,
                 width: self.width,
                 limit: "a fixed-size list",
@@ -47,21 +49,142 @@ impl Matrix {
     }
 }
 
+/// Where the elements of an array of two dimensions lie, as NumPy and ndarray have it.
+#[derive(Clone, Debug)]
+pub struct Strides {
+    /// All bytes from the lowest element to the end of the highest.
+    pub memory: Buffer,
+    /// Bytes from a row to the next, and from a column to the next; they may be 0 or negative.
+    pub strides: [isize; 2],
+}
+
+impl Strides {
+    /// Bytes from the first element of an array, at `[0, 0]`, to its lowest, and to the end of its
+    /// highest; `None` if that overflows, or if there are no elements.
+    pub fn span(
+        shape: [usize; 2],
+        strides: [isize; 2],
+        element_bytes: usize,
+    ) -> Option<(isize, isize)> {
+        span(shape, strides, element_bytes)
+    }
+}
+
+impl Matrix {
+    /// Sees an array of rows and columns at any strides. It is never copied as a whole, but a tile
+    /// at a time as it is read: a broadcast array takes no memory. Where the mask has a byte that
+    /// is not 0, the element is null.
+    ///
+    /// ```
+    /// use arrow_array::{cast::AsArray, types::Float64Type};
+    /// use arrow_buffer::Buffer;
+    /// use arrow_schema::DataType;
+    /// use raptors_arrow::{Matrix, Strides, compute::{Per, sum}};
+    ///
+    /// // A million rows that are all [1, 2].
+    /// let row = Strides { memory: Buffer::from_vec(vec![1.0f64, 2.0]), strides: [0, 8] };
+    /// let x = Matrix::from_strides(&DataType::Float64, [1_000_000, 2], row, None)?;
+    /// assert_eq!(sum(&x, Per::Column)?.as_primitive::<Float64Type>().values(), &[1e6, 2e6]);
+    /// # Ok::<(), raptors_arrow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] for what is no type of numbers, [`Error::TooLarge`] if shape, strides and
+    /// memory do not fit each other.
+    pub fn from_strides(
+        element: &DataType,
+        shape: [usize; 2],
+        values: Strides,
+        mask: Option<Strides>,
+    ) -> Result<Self> {
+        let size = f64::reader(element).ok_or_else(|| unaccepted(element))?.size;
+        let strided =
+            |Strides { memory, strides }, size| Strided::new(memory, shape, strides, size);
+        let mask = mask.map(|mask| strided(mask, 1)).transpose()?;
+        let values = Scattered::Strided { values: strided(values, size)?, mask };
+        let [rows, width] = shape;
+        let chunk = chunk(rows, Values::Scattered(Box::new(values)), None);
+        let mut matrix = Self::one_chunk(element.clone(), width, Form::Flat, chunk)?;
+        matrix.copied = Some("tile by tile: an array at strides of its own");
+        Ok(matrix)
+    }
+}
+
 #[cfg(feature = "python")]
 mod runs {
+    use std::ops::Range;
     use std::ptr::NonNull;
     use std::sync::Arc;
 
-    use arrow_buffer::{Buffer, MutableBuffer};
-    use arrow_schema::DataType;
+    use arrow_buffer::Buffer;
+    use arrow_schema::{DataType, FieldRef, Fields, Schema};
 
+    use crate::buffer::Output;
+    use crate::dispatch::{Family, Work, run};
     use crate::error::Result;
-    use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values, unaccepted};
+    use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values, tensor, unaccepted};
 
     impl Matrix {
+        /// The same numbers in another Arrow type of the same width and element type; `None` if
+        /// that type cannot hold them. A table stays one, with the names that it has.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Tensor`](crate::Error::Tensor) for a tensor of another size.
+        pub(crate) fn in_type(self, field: &FieldRef) -> Result<Option<Self>> {
+            let is_own = |item: &FieldRef| *item.data_type() == self.element;
+            let has_own = |to: &Fields, own: &Fields| {
+                let names = || to.iter().map(|f| f.name()).eq(own.iter().map(|f| f.name()));
+                to.iter().all(is_own) && names()
+            };
+            let form = match (field.data_type(), &self.form) {
+                (DataType::Struct(to), Form::Struct(own)) if has_own(to, own) => {
+                    Form::Struct(to.clone())
+                }
+                (DataType::Struct(to), Form::Batch(own)) if has_own(to, own.fields()) => {
+                    let metadata = field.metadata().clone();
+                    Form::Batch(Arc::new(Schema::new_with_metadata(to.clone(), metadata)))
+                }
+                (_, Form::Struct(_) | Form::Batch(_)) => return Ok(None),
+                (to, Form::Flat) if *to == self.element => Form::Flat,
+                (_, Form::Flat) => return Ok(None),
+                (DataType::List(item), _) if is_own(item) => Form::List(Arc::clone(item)),
+                (DataType::LargeList(item), _) if is_own(item) => Form::LargeList(Arc::clone(item)),
+                (to, _) => match self.levels_of(to) {
+                    Some(levels) => Form::Lists(levels),
+                    None => return Ok(None),
+                },
+            };
+            // A null between the rows and the elements has no place in a type of other levels.
+            let levels = |form: &Form| match form {
+                Form::Lists(levels) => levels.iter().map(|(_, size)| *size).collect(),
+                _ => vec![],
+            };
+            let has_inner_nulls =
+                || self.chunks.iter().any(|c| c.inner_nulls.iter().any(Option::is_some));
+            if levels(&form) != levels(&self.form) && has_inner_nulls() {
+                return Ok(None);
+            }
+            tensor::check(field, self.width)?;
+            Ok(Some(Self { form, field: Some(Arc::clone(field)), ..self }))
+        }
+
+        /// The levels of nested fixed-size lists, if rows of them have as many elements as here.
+        fn levels_of(&self, mut to: &DataType) -> Option<Vec<(FieldRef, i32)>> {
+            let mut levels = Vec::new();
+            let mut width = 1usize;
+            while let DataType::FixedSizeList(item, size) = to {
+                width = width.checked_mul(usize::try_from(*size).ok()?)?;
+                levels.push((Arc::clone(item), *size));
+                to = item.data_type();
+            }
+            (*to == self.element && width == self.width && !levels.is_empty()).then_some(levels)
+        }
+
         /// Says that values were copied on the way in, and why.
         pub(crate) fn with_copy(mut self, reason: Option<&'static str>) -> Self {
-            self.copied = self.copied.or(reason);
+            self.copied = reason.or(self.copied);
             self
         }
 
@@ -85,6 +208,7 @@ mod runs {
             match &chunk.values {
                 Values::Rows(column) => Some(column.values.clone()),
                 Values::Columns(columns) => joined(columns),
+                Values::Scattered(_) => None,
             }
         }
 
@@ -104,49 +228,85 @@ mod runs {
         }
 
         /// Which elements are null, as they lie, a byte for each.
+        ///
+        /// # Errors
+        ///
+        /// No memory, or an interrupt.
         pub(crate) fn null_mask(&self) -> Result<Buffer> {
-            let view = self.view::<f64>("as_matrix")?;
-            let parts = &view.parts;
-            let mask: Vec<u8> = if self.is_by_columns() {
-                (0..self.width)
-                    .flat_map(|column| parts.iter().map(move |part| (part, column)))
-                    .flat_map(|(part, c)| (0..part.rows).map(move |row| !part.is_valid(row, c)))
-                    .map(u8::from)
-                    .collect()
-            } else {
-                let rows = parts.iter().flat_map(|part| (0..part.rows).map(move |row| (part, row)));
-                rows.flat_map(|(part, row)| (0..self.width).map(move |c| !part.is_valid(row, c)))
-                    .map(u8::from)
-                    .collect()
-            };
-            Ok(Buffer::from_vec(mask))
+            let view = self.view::<f64>()?;
+            let mut mask = Output::<u8>::new(self.rows * self.width)?;
+            self.by_runs(&mut mask, 1, |column, range, out, _: &mut Scratch<f64>| {
+                let at = |i: usize| match column {
+                    Some(column) => (i, column),
+                    None => (i / self.width, i % self.width),
+                };
+                for (i, out) in range.zip(out) {
+                    let (row, column) = at(i);
+                    let mut parts = view.rows(row..row + 1);
+                    *out = u8::from(parts.any(|(part, rows)| !part.is_valid(rows.start, column)));
+                }
+            })?;
+            Ok(mask.into_buffer())
         }
 
         /// [`filled`](Self::filled), read as `T` and written as it is stored.
         fn filled_with<T: Number>(&self, fill: T) -> Result<Buffer> {
-            let view = self.view::<T>("as_matrix")?;
+            let view = self.view::<T>()?;
             let writer = T::writer(&self.element).ok_or_else(|| unaccepted(&self.element))?;
-            let mut scratch = Scratch::new();
-            let mut out = Vec::with_capacity(self.rows * self.width);
-            if self.is_by_columns() {
-                for column in 0..self.width {
-                    for (part, rows) in view.rows(0..self.rows) {
-                        out.extend_from_slice(part.column(column, rows, fill, &mut scratch));
+            let size = writer.size;
+            let mut out = Output::<u8>::new(self.rows * self.width * size)?;
+            self.by_runs(&mut out, size, |column, range, mut out, scratch| {
+                let mut write = |x: &[T]| {
+                    let (now, rest) = std::mem::take(&mut out).split_at_mut(x.len() * size);
+                    writer.write(x, now);
+                    out = rest;
+                };
+                match column {
+                    Some(column) => {
+                        for (part, rows) in view.rows(range) {
+                            write(part.column(column, rows, fill, scratch));
+                        }
+                    }
+                    None => {
+                        for (part, range) in view.flat_pieces(range) {
+                            write(part.flat(range, fill, scratch));
+                        }
                     }
                 }
-            } else {
-                for (part, range) in view.flat_pieces(0..self.rows * self.width) {
-                    out.extend_from_slice(part.flat(range, fill, &mut scratch));
-                }
+            })?;
+            Ok(out.into_buffer())
+        }
+
+        /// Runs `body` for runs of elements, counted in their column or row by row, as they lie,
+        /// with room for `size` bytes for each of them.
+        fn by_runs<T: Number>(
+            &self,
+            out: &mut [u8],
+            size: usize,
+            body: impl Fn(Option<usize>, Range<usize>, &mut [u8], &mut Scratch<T>) + Sync,
+        ) -> Result<()> {
+            if out.is_empty() {
+                return Ok(());
             }
-            if writer.is_same {
-                return Ok(Buffer::from_vec(out));
-            }
-            let mut bytes = MutableBuffer::from_len_zeroed(out.len() * writer.size);
-            writer.write(&out, &mut bytes);
-            Ok(bytes.into())
+            let by_columns = self.is_by_columns();
+            let sequence = if by_columns { self.rows } else { self.rows * self.width };
+            let tasks = out.chunks_mut(sequence * size).enumerate().flat_map(|(column, out)| {
+                let column = by_columns.then_some(column);
+                out.chunks_mut(RUN * size).enumerate().map(move |(i, out)| (column, i * RUN, out))
+            });
+            let family = Family::Elementwise;
+            let bytes = self.bytes();
+            let work = Work { family, bytes_read: bytes, bytes_written: bytes, has_vdsp: false };
+            let plan = run::planned(&work)?;
+            run::each(&plan, tasks.collect(), Scratch::new, |scratch, task| {
+                let (column, first, out) = task;
+                body(column, first..first + out.len() / size, out, scratch);
+            })
         }
     }
+
+    /// Elements of a task.
+    const RUN: usize = 1 << 16;
 
     /// The buffer that holds all columns one behind the other, if there is one.
     #[allow(unsafe_code)]

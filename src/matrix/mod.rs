@@ -1,4 +1,4 @@
-//! The 2-D view over Arrow data: the only room that reads offsets, strides and validity.
+//! The 2-D view over Arrow data: the only module that reads offsets, strides and validity.
 //!
 //! [`Matrix`] is what a caller has: `rows × width` numbers of one type in Arrow buffers that are
 //! shared, not copied, with nulls of whole rows and of single elements. It remembers the type it
@@ -11,29 +11,39 @@
 mod bits;
 mod build;
 mod count;
-#[cfg(feature = "python")]
-mod dense;
 mod foreign;
 mod list;
 mod nulls;
+#[cfg(feature = "python")]
+mod plain;
 mod rebuild;
+mod result;
+mod row;
+mod scattered;
+mod source;
+mod spanning;
 mod storage;
 mod tensor;
 mod view;
 
+use std::borrow::Cow;
+
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 
-pub(crate) use bits::Bits;
+pub(crate) use bits::{Bits, expand, from_bits, from_words, null_at, union};
 pub(crate) use build::unaccepted;
-pub(crate) use count::{Counts, count};
+pub(crate) use count::count;
+pub use foreign::Strides;
 #[cfg(feature = "python")]
-pub(crate) use dense::dense_numbers;
-pub(crate) use nulls::null_at;
+pub(crate) use plain::dense_numbers;
 pub(crate) use rebuild::array_of;
+pub(crate) use result::{ChunkNulls, Like};
+pub(crate) use source::{Gathered, Source, TileWorkspace, Wanted};
 pub(crate) use storage::{Number, Reader, Writer, held};
-pub(crate) use view::{Part, Scratch, Store, TILE, View, fill_unset, steps};
+pub(crate) use view::{Part, Scratch, TILE, View, fill_unset, steps};
 
+use self::scattered::Scattered;
 use crate::error::Result;
 
 /// Numbers in `rows` rows of `width`, over shared Arrow buffers.
@@ -98,6 +108,26 @@ pub(crate) enum Values {
     Rows(Column),
     /// Column by column.
     Columns(Vec<Column>),
+    /// In rows that do not lie one behind the other, or whose elements do not. Boxed, as it is
+    /// rare and larger than the others, which are moved in every call.
+    Scattered(Box<Scattered>),
+}
+
+impl Values {
+    /// Whether any element may be null.
+    fn may_have_nulls(&self) -> bool {
+        match self {
+            Self::Rows(column) => column.nulls.is_some(),
+            Self::Columns(columns) => columns.iter().any(|column| column.nulls.is_some()),
+            Self::Scattered(elements) => elements.may_have_nulls(),
+        }
+    }
+}
+
+impl Chunk {
+    fn row_is_valid(&self, row: usize) -> bool {
+        self.row_nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
 }
 
 /// A buffer that holds just its elements, and which of them are null.
@@ -138,15 +168,9 @@ impl Matrix {
         self.chunks.iter().filter_map(|c| c.row_nulls.as_ref()).map(NullBuffer::null_count).sum()
     }
 
-    /// Whether any row or element is null.
+    /// Whether any row or element is null, or an array has a mask.
     pub fn has_nulls(&self) -> bool {
-        self.chunks.iter().any(|chunk| {
-            chunk.row_nulls.is_some()
-                || match &chunk.values {
-                    Values::Rows(column) => column.nulls.is_some(),
-                    Values::Columns(columns) => columns.iter().any(|c| c.nulls.is_some()),
-                }
-        })
+        self.chunks.iter().any(|chunk| chunk.row_nulls.is_some() || chunk.values.may_have_nulls())
     }
 
     /// Whether the elements lie column by column.
@@ -155,7 +179,7 @@ impl Matrix {
             || self.chunks.iter().any(|chunk| matches!(chunk.values, Values::Columns(_)))
     }
 
-    /// Why values had to be copied to see them as a matrix, if they had.
+    /// Why values have to be copied to compute on them, if they have: mostly a tile at a time.
     pub fn copied(&self) -> Option<&'static str> {
         self.copied
     }
@@ -173,6 +197,29 @@ impl Matrix {
     /// rows as the caller says.
     pub fn is_vector(&self) -> bool {
         self.form == Form::Flat && self.width == 1
+    }
+
+    /// Whether it is a list column in which every row is null, so that nothing says how wide its
+    /// rows would be.
+    pub(crate) fn is_of_unknown_width(&self) -> bool {
+        matches!(self.form, Form::List(_) | Form::LargeList(_))
+            && self.width == 0
+            && self.null_rows() == self.rows
+    }
+
+    /// The matrix itself; or, if its width is [unknown](Self::is_of_unknown_width), null rows of
+    /// `width`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`](crate::Error::TooLarge) if the shape overflows.
+    pub(crate) fn fitted(&self, width: usize) -> Result<Cow<'_, Self>> {
+        if width == 0 || !self.is_of_unknown_width() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let fitted = Self { width, ..self.clone() };
+        fitted.check_size()?;
+        Ok(Cow::Owned(fitted))
     }
 
     /// A matrix of the same shape and form over other chunks.
@@ -197,8 +244,8 @@ impl Matrix {
     /// # Errors
     ///
     /// [`Error::Type`](crate::Error::Type) if they are not read as `T`.
-    pub(crate) fn view<T: Number>(&self, function: &'static str) -> Result<View<'_, T>> {
-        View::new(self).ok_or_else(|| unaccepted(&self.element).in_function(function))
+    pub(crate) fn view<T: Number>(&self) -> Result<View<'_, T>> {
+        View::new(self).ok_or_else(|| unaccepted(&self.element))
     }
 }
 

@@ -10,11 +10,13 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
-use super::{Chunk, Column, Form, Matrix, Number, Values, unaccepted};
-use crate::buffer::Output;
+use super::scattered::{Offsets, Scattered};
+use super::{
+    Bits, Chunk, Column, Form, Matrix, Number, Values, expand, fill_unset, unaccepted, union,
+};
+use crate::buffer::{Output, vec_with_capacity};
+use crate::dispatch::run;
 use crate::error::{Error, Result};
-
-const TO_ARRAYS: &str = "to_arrays";
 
 impl Matrix {
     /// The chunks as arrays of the type that the matrix came from; for a record batch, structs.
@@ -45,7 +47,7 @@ impl Matrix {
             let fields = columns_of(&chunk.values);
             let columns: Vec<ArrayRef> = fields
                 .iter()
-                .map(|column| self.column_to_array(column, chunk.row_nulls.as_ref(), chunk.rows))
+                .map(|column| self.column_to_array(column, chunk.row_nulls.clone(), chunk.rows))
                 .collect::<Result<_>>()?;
             let fields = nullable_where_needed(schema.fields(), &columns);
             let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
@@ -57,33 +59,83 @@ impl Matrix {
 
     fn chunk_to_array(&self, chunk: &Chunk) -> Result<ArrayRef> {
         let rows = chunk.rows;
-        let column = match &chunk.values {
-            Values::Rows(column) => column,
+        let gathered;
+        let (column, offsets) = match &chunk.values {
+            Values::Rows(column) => (column, None),
             Values::Columns(columns) => return self.columns_to_array(columns, chunk),
+            Values::Scattered(elements) => match (&**elements, &self.form) {
+                (Scattered::Lists { column, offsets: o @ Offsets::Small(_) }, Form::List(_))
+                | (
+                    Scattered::Lists { column, offsets: o @ Offsets::Large(_) },
+                    Form::LargeList(_),
+                ) => (column, Some(o)),
+                _ => {
+                    gathered = self.gathered(chunk, elements)?;
+                    (&gathered, None)
+                }
+            },
         };
         let row_nulls = chunk.row_nulls.clone();
         match &self.form {
             Form::Lists(levels) => self.lists_to_array(levels, column, chunk),
             Form::List(field) => {
-                let values = self.column_to_array(column, None, rows * self.width)?;
+                let offsets = match offsets {
+                    Some(Offsets::Small(offsets)) => OffsetBuffer::new(offsets.clone()),
+                    _ => self.offsets::<i32>(rows, "32-bit list offsets")?,
+                };
+                let values = self.elements_to_array(column)?;
                 let field = nullable_if(field, values.null_count() > 0);
-                let offsets = self.offsets::<i32>(rows, "32-bit list offsets")?;
                 let list = ListArray::try_new(field, offsets, values, row_nulls);
                 Ok(Arc::new(list.map_err(arrow)?))
             }
             Form::LargeList(field) => {
-                let values = self.column_to_array(column, None, rows * self.width)?;
+                let offsets = match offsets {
+                    Some(Offsets::Large(offsets)) => OffsetBuffer::new(offsets.clone()),
+                    _ => self.offsets::<i64>(rows, "64-bit list offsets")?,
+                };
+                let values = self.elements_to_array(column)?;
                 let field = nullable_if(field, values.null_count() > 0);
-                let offsets = self.offsets::<i64>(rows, "64-bit list offsets")?;
                 let list = LargeListArray::try_new(field, offsets, values, row_nulls);
                 Ok(Arc::new(list.map_err(arrow)?))
             }
             // A flat array has no rows to be null: their elements are.
             Form::Flat | Form::Struct(_) | Form::Batch(_) => {
-                let elements = row_nulls.map(|nulls| nulls.expand(self.width));
-                self.column_to_array(column, elements.as_ref(), rows * self.width)
+                let elements = match row_nulls {
+                    Some(nulls) => Some(expand(&nulls, self.width)?),
+                    None => None,
+                };
+                self.column_to_array(column, elements, rows * self.width)
             }
         }
+    }
+
+    /// The elements of scattered rows, one behind the other; zeros in null rows.
+    fn gathered(&self, chunk: &Chunk, elements: &Scattered) -> Result<Column> {
+        let size = self.element.primitive_width().unwrap_or(0);
+        let (width, row_bytes) = (self.width, self.width * size);
+        let mut values = Output::<u8>::new(chunk.rows * row_bytes)?;
+        let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
+        run::in_steps(0..chunk.rows, (AT_ONCE / width.max(1)).max(1), |rows| {
+            let out = &mut values[rows.start * row_bytes..rows.end * row_bytes];
+            if row_nulls.is_some() {
+                out.fill(0);
+            }
+            elements.copy_rows(width, size, row_nulls, rows, out);
+            Ok(())
+        })?;
+        let nulls = if elements.may_have_nulls() {
+            let one = Self { rows: chunk.rows, chunks: vec![chunk.clone()], ..self.clone() };
+            one.element_nulls(0..chunk.rows)?
+        } else {
+            None
+        };
+        Ok(Column { values: values.into_buffer(), nulls })
+    }
+
+    /// All elements of a column.
+    fn elements_to_array(&self, column: &Column) -> Result<ArrayRef> {
+        let len = column.values.len() / self.element.primitive_width().unwrap_or(1).max(1);
+        self.column_to_array(column, None, len)
     }
 
     fn lists_to_array(
@@ -132,10 +184,11 @@ impl Matrix {
     fn column_to_array(
         &self,
         column: &Column,
-        more: Option<&NullBuffer>,
+        more: Option<NullBuffer>,
         len: usize,
     ) -> Result<ArrayRef> {
-        primitive(&self.element, column.values.clone(), len, column.nulls.as_ref(), more)
+        let nulls = union(column.nulls.clone(), more)?;
+        primitive(&self.element, column.values.clone(), len, nulls)
     }
 
     fn offsets<O: arrow_array::OffsetSizeTrait>(
@@ -146,9 +199,11 @@ impl Matrix {
         let last = rows.checked_mul(self.width).and_then(O::from_usize);
         if last.is_none() {
             let width = self.width;
-            return Err(Error::TooLarge { function: TO_ARRAYS, rows, width, limit });
+            return Err(Error::TooLarge { rows, width, limit });
         }
-        Ok(OffsetBuffer::from_repeated_length(self.width, rows))
+        let mut offsets = vec_with_capacity(rows + 1)?;
+        offsets.extend((0..=rows).map(|row| O::usize_as(row * self.width)));
+        Ok(OffsetBuffer::new(offsets.into()))
     }
 }
 
@@ -157,49 +212,54 @@ pub(super) fn primitive(
     element: &DataType,
     values: Buffer,
     len: usize,
-    nulls: Option<&NullBuffer>,
-    more: Option<&NullBuffer>,
+    nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let nulls = NullBuffer::union(nulls, more);
     let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).nulls(nulls);
     Ok(make_array(data.build().map_err(arrow)?))
 }
 
 /// An array of the type `to` from results that were made as `O`; zero where they are null.
 pub(crate) fn array_of<O: Number>(
-    function: &'static str,
     mut values: Output<O>,
     nulls: Option<NullBuffer>,
     to: &DataType,
 ) -> Result<ArrayRef> {
-    if let Some(nulls) = &nulls {
-        for (value, valid) in values.iter_mut().zip(nulls) {
-            if !valid {
-                *value = O::default();
-            }
-        }
-    }
     let len = values.len();
-    let writer = O::writer(to).ok_or_else(|| unaccepted(to).in_function(function))?;
+    if let Some(nulls) = nulls.as_ref().map(Bits::new) {
+        run::in_steps(0..len, AT_ONCE, |range| {
+            fill_unset(nulls, range.clone(), &mut values[range], O::default());
+            Ok(())
+        })?;
+    }
+    let writer = O::writer(to).ok_or_else(|| unaccepted(to))?;
     let buffer = if writer.is_same {
         values.into_buffer()
     } else {
-        let mut bytes = Output::<u8>::new(function, len * writer.size)?;
-        writer.write(&values, &mut bytes);
+        let mut bytes = Output::<u8>::new(len * writer.size)?;
+        run::in_steps(0..len, AT_ONCE, |range| {
+            let out = &mut bytes[range.start * writer.size..range.end * writer.size];
+            writer.write(&values[range], out);
+            Ok(())
+        })?;
         bytes.into_buffer()
     };
-    primitive(to, buffer, len, nulls.as_ref(), None)
+    primitive(to, buffer, len, nulls)
 }
+
+/// Results that are written before an interrupt is looked at.
+const AT_ONCE: usize = 1 << 20;
 
 fn columns_of(values: &Values) -> &[Column] {
     match values {
         Values::Rows(column) => std::slice::from_ref(column),
         Values::Columns(columns) => columns,
+        // A record batch has columns.
+        Values::Scattered(_) => &[],
     }
 }
 
 fn arrow(error: arrow_schema::ArrowError) -> Error {
-    Error::Arrow { function: TO_ARRAYS, message: error.to_string() }
+    Error::Arrow { message: error.to_string() }
 }
 
 /// The field, made nullable if there are nulls that it does not allow.

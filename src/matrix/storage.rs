@@ -1,4 +1,5 @@
-//! The stored types, and how tiles of them are read and written in the types kernels compute on.
+//! The stored types, and how tiles of them are read and written in the types kernels compute on, at
+//! the instruction set that plans of the calling thread have.
 
 use std::any::TypeId;
 
@@ -8,8 +9,8 @@ use arrow_schema::DataType;
 use half::f16;
 use pulp::bytemuck::Pod;
 
-use crate::dispatch::machine;
 use crate::dispatch::vendor::Vendor;
+use crate::dispatch::{Level, settings};
 use crate::kernel::{Body, Element, Narrow, Simd, Stored, Wide, read, write};
 
 /// A type that kernels compute on, with the Arrow type that stores it.
@@ -28,7 +29,8 @@ pub(crate) struct Reader<W: 'static> {
     pub(crate) size: usize,
     /// Whether it is stored as `W` itself, and need not be converted.
     pub(crate) is_same: bool,
-    read: fn(&[u8], &mut [W]),
+    level: Level,
+    read: fn(Level, &[u8], &mut [W]),
 }
 
 /// How `W` is written to a stored type.
@@ -38,33 +40,36 @@ pub(crate) struct Writer<W: 'static> {
     pub(crate) size: usize,
     /// Whether it is stored as `W` itself, and need not be converted.
     pub(crate) is_same: bool,
-    write: fn(&[W], &mut [u8]) -> bool,
+    level: Level,
+    write: fn(Level, &[W], &mut [u8]) -> bool,
 }
 
 impl<W: Number> Reader<W> {
     fn of<T: Stored<SIZE> + Wide<W> + 'static, const SIZE: usize>() -> Option<Self> {
-        let read = |bytes: &[u8], out: &mut [W]| {
-            machine().level.run(Read::<T, W, SIZE>(bytes, out, []));
+        let read = |level: Level, bytes: &[u8], out: &mut [W]| {
+            level.run(Read::<T, W, SIZE>(bytes, out, []));
         };
-        Some(Self { size: SIZE, is_same: TypeId::of::<T>() == TypeId::of::<W>(), read })
+        let is_same = TypeId::of::<T>() == TypeId::of::<W>();
+        Some(Self { size: SIZE, is_same, level: settings::level(), read })
     }
 
     /// Reads as many elements as `out` has.
     pub(crate) fn read(&self, bytes: &[u8], out: &mut [W]) {
-        (self.read)(bytes, out);
+        (self.read)(self.level, bytes, out);
     }
 }
 
 impl<W: Number> Writer<W> {
     fn of<T: Stored<SIZE> + Narrow<W> + 'static, const SIZE: usize>() -> Option<Self> {
         let write =
-            |x: &[W], bytes: &mut [u8]| machine().level.run(Write::<T, W, SIZE>(x, bytes, []));
-        Some(Self { size: SIZE, is_same: TypeId::of::<T>() == TypeId::of::<W>(), write })
+            |level: Level, x: &[W], bytes: &mut [u8]| level.run(Write::<T, W, SIZE>(x, bytes, []));
+        let is_same = TypeId::of::<T>() == TypeId::of::<W>();
+        Some(Self { size: SIZE, is_same, level: settings::level(), write })
     }
 
     /// Writes all elements of `x`; whether any did not fit.
     pub(crate) fn write(&self, x: &[W], bytes: &mut [u8]) -> bool {
-        (self.write)(x, bytes)
+        (self.write)(self.level, x, bytes)
     }
 
     /// Whether a number fits.

@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 const NAME: &str = "arrow.fixed_shape_tensor";
 
 /// Checks a tensor field against the width of its storage. Other fields pass.
-pub(super) fn check(function: &'static str, field: &Field, width: usize) -> Result<()> {
+pub(super) fn check(field: &Field, width: usize) -> Result<()> {
     if field.extension_type_name() != Some(NAME) {
         return Ok(());
     }
-    let refuse = |reason: String| Err(Error::Tensor { function, reason });
+    let refuse = |reason: String| Err(Error::Tensor { reason });
     let text = field.extension_type_metadata().unwrap_or("");
     let Ok(Value::Object(metadata)) = serde_json::from_str::<Value>(text) else {
         return refuse(format!("its metadata is no JSON object: {text:?}"));

@@ -7,13 +7,15 @@
 
 use std::ops::Range;
 
-use super::{Bits, Column, Matrix, Number, Reader, Values};
+use super::scattered::Scattered;
+use super::{Bits, Chunk, Column, Matrix, Number, Reader, Values};
+use crate::dispatch::run;
 use crate::kernel::Tile;
 
 /// Elements of a tile that has to be copied: 4096 float64 are a 32 KiB L1.
 pub(crate) const TILE: usize = 4096;
 
-/// Room for one tile.
+/// Workspace for one tile.
 pub(crate) type Scratch<T> = Vec<T>;
 
 /// A matrix as slices of what is stored, to be read as `T`.
@@ -29,33 +31,37 @@ pub(crate) struct Part<'a, T: 'static> {
     pub(crate) first: usize,
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    pub(crate) store: Store<'a, T>,
+    store: Store<'a, T>,
     pub(crate) row_nulls: Option<Bits<'a>>,
+    /// What it is a view of.
+    pub(super) chunk: &'a Chunk,
 }
 
 /// How its elements lie.
-pub(crate) enum Store<'a, T: 'static> {
+enum Store<'a, T: 'static> {
     Rows(Slice<'a, T>),
     Columns(Vec<Slice<'a, T>>),
+    /// Rows that are copied tile by tile, as they are read.
+    Scattered(&'a Scattered, Reader<T>),
 }
 
 /// Elements, and which of them are null.
 #[derive(Clone, Copy)]
-pub(crate) struct Slice<'a, T: 'static> {
+struct Slice<'a, T: 'static> {
     bytes: &'a [u8],
     reader: Reader<T>,
-    pub(crate) nulls: Option<Bits<'a>>,
+    nulls: Option<Bits<'a>>,
 }
 
 impl<'a, T: Number> Slice<'a, T> {
     /// The elements themselves, if they are stored as `T`.
     #[inline(always)]
-    pub(crate) fn values(&self) -> Option<&'a [T]> {
+    fn values(&self) -> Option<&'a [T]> {
         self.reader.is_same.then(|| pulp::bytemuck::cast_slice(self.bytes))
     }
 
     /// Writes the elements `range` to `out`.
-    pub(crate) fn read(&self, range: Range<usize>, out: &mut [T]) {
+    fn read(&self, range: Range<usize>, out: &mut [T]) {
         match self.values() {
             Some(values) => out.copy_from_slice(&values[range]),
             None => {
@@ -72,7 +78,7 @@ impl<'a, T: Number> Slice<'a, T> {
     }
 
     /// The bytes in which the elements from `first` on lie, `elements` of them if there are so many.
-    pub(crate) fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
+    fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
         let (start, len) = (first * self.reader.size, elements * self.reader.size);
         let rest = self.bytes.get(start..).unwrap_or(&[]);
         &rest[..len.min(rest.len())]
@@ -80,7 +86,7 @@ impl<'a, T: Number> Slice<'a, T> {
 
     /// The elements `range`, nulls and all: themselves, or a copy at the end of `scratch`.
     #[inline(always)]
-    pub(crate) fn raw<'s>(&'s self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s [T] {
+    fn raw<'s>(&'s self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s [T] {
         match self.values() {
             Some(values) => &values[range],
             None => {
@@ -92,7 +98,7 @@ impl<'a, T: Number> Slice<'a, T> {
 
     fn append<'s>(&self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s mut [T] {
         let start = scratch.len();
-        scratch.resize(start + range.len(), T::default());
+        run::resize(scratch, start + range.len(), T::default());
         self.read(range, &mut scratch[start..]);
         &mut scratch[start..]
     }
@@ -115,9 +121,11 @@ impl<'a, T: Number> View<'a, T> {
                 let store = match &chunk.values {
                     Values::Rows(column) => Store::Rows(slice(column)),
                     Values::Columns(columns) => Store::Columns(columns.iter().map(slice).collect()),
+                    Values::Scattered(rows) => Store::Scattered(rows, reader),
                 };
                 let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
-                let part = Part { first, rows: chunk.rows, width: matrix.width, store, row_nulls };
+                let (rows, width) = (chunk.rows, matrix.width);
+                let part = Part { first, rows, width, store, row_nulls, chunk };
                 first += chunk.rows;
                 part
             })
@@ -141,6 +149,12 @@ impl<'a, T: Number> View<'a, T> {
                 (part, from..to)
             })
             .filter(|(_, rows)| !rows.is_empty())
+    }
+
+    /// Whether all of `rows` are null.
+    pub(crate) fn is_null(&self, rows: Range<usize>) -> bool {
+        self.parts.iter().any(|part| part.row_nulls.is_some())
+            && self.rows(rows).all(|(part, rows)| part.is_null(rows))
     }
 
     /// The pieces of the elements `range`, counted row by row, each small enough for
@@ -174,6 +188,42 @@ impl<'a, T: Number> Part<'a, T> {
             && self.row_nulls.is_none()
     }
 
+    /// Whether the part lies column by column.
+    pub(crate) fn is_by_columns(&self) -> bool {
+        matches!(self.store, Store::Columns(_))
+    }
+
+    /// Elements, whatever lies under nulls and all: those of one column, if the part lies by
+    /// columns, else counted row by row. Themselves, or a copy in `scratch`.
+    #[inline(always)]
+    pub(crate) fn raw<'s>(
+        &'s self,
+        column: Option<usize>,
+        elements: Range<usize>,
+        scratch: &'s mut Scratch<T>,
+    ) -> &'s [T] {
+        match (&self.store, column) {
+            (Store::Columns(columns), Some(c)) => columns[c].raw(elements, scratch),
+            (Store::Rows(rows), _) => rows.raw(elements, scratch),
+            (Store::Scattered(..) | Store::Columns(_), _) => {
+                self.flat(elements, T::default(), scratch)
+            }
+        }
+    }
+
+    /// The bytes in which elements from `first` on lie, counted row by row, if they lie so.
+    pub(crate) fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
+        match &self.store {
+            Store::Rows(rows) => rows.stored(first, elements),
+            Store::Columns(_) | Store::Scattered(..) => &[],
+        }
+    }
+
+    /// Whether all of `rows` are null.
+    pub(crate) fn is_null(&self, rows: Range<usize>) -> bool {
+        self.row_nulls.is_some_and(|nulls| nulls.count(rows) == 0)
+    }
+
     pub(crate) fn row_is_valid(&self, row: usize) -> bool {
         self.row_nulls.is_none_or(|nulls| nulls.get(row))
     }
@@ -186,6 +236,7 @@ impl<'a, T: Number> Part<'a, T> {
                     slice.nulls.is_none_or(|nulls| nulls.get(row * self.width + column))
                 }
                 Store::Columns(columns) => columns[column].nulls.is_none_or(|nulls| nulls.get(row)),
+                Store::Scattered(elements, _) => elements.is_valid(row, column),
             }
     }
 
@@ -204,6 +255,7 @@ impl<'a, T: Number> Part<'a, T> {
                 Store::Columns(all) => all[columns]
                     .iter()
                     .all(|column| column.nulls.is_none_or(|nulls| nulls.all(rows.clone()))),
+                Store::Scattered(elements, _) => elements.all_valid(rows, columns),
             }
     }
 
@@ -219,6 +271,7 @@ impl<'a, T: Number> Part<'a, T> {
             return None;
         }
         valid.clear();
+        run::reserve(valid, rows.len() * columns.len());
         for row in rows {
             valid.extend(columns.clone().map(|column| self.is_valid(row, column)));
         }
@@ -254,9 +307,21 @@ impl<'a, T: Number> Part<'a, T> {
                     });
                 }
             }
+            Store::Scattered(elements, reader) => {
+                scratch.clear();
+                run::resize(scratch, range.len(), fill);
+                elements.read_rows(reader, width, self.row_nulls, range.clone(), scratch);
+                if elements.may_have_nulls() {
+                    for (value, i) in scratch.iter_mut().zip(range) {
+                        if !self.is_valid(i / width, i % width) {
+                            *value = fill;
+                        }
+                    }
+                }
+            }
             Store::Columns(columns) => {
                 scratch.clear();
-                scratch.resize(range.len(), fill);
+                run::resize(scratch, range.len(), fill);
                 for (c, column) in columns.iter().enumerate() {
                     let first = range.start.saturating_sub(c).div_ceil(width);
                     let end = range.end.saturating_sub(c).div_ceil(width);
@@ -301,6 +366,7 @@ impl<'a, T: Number> Part<'a, T> {
         let all_valid = self.no_null(range.start / width..range.end.div_ceil(width), 0..width);
         let valid = (!all_valid).then(|| {
             valid.clear();
+            run::reserve(valid, range.len());
             valid.extend(range.clone().map(|i| self.is_valid(i / width, i % width)));
             &**valid
         });
@@ -339,13 +405,27 @@ impl<'a, T: Number> Part<'a, T> {
                             fill_unset(nulls, at, &mut scratch[start..], fill);
                         }
                     } else {
-                        scratch.resize(start + columns.len(), fill);
+                        run::resize(scratch, start + columns.len(), fill);
+                    }
+                }
+            }
+            Store::Scattered(elements, reader) => {
+                scratch.clear();
+                run::resize(scratch, rows.len() * columns.len(), fill);
+                let blocks = scratch.chunks_exact_mut(columns.len());
+                for (row, out) in rows.zip(blocks).filter(|(row, _)| self.row_is_valid(*row)) {
+                    elements.read(reader, row, columns.start, out);
+                    if elements.may_have_nulls() {
+                        let nulls = columns.clone().zip(out);
+                        nulls
+                            .filter(|(c, _)| !elements.is_valid(row, *c))
+                            .for_each(|(_, x)| *x = fill);
                     }
                 }
             }
             Store::Columns(all) => {
                 scratch.clear();
-                scratch.resize(rows.len() * columns.len(), fill);
+                run::resize(scratch, rows.len() * columns.len(), fill);
                 for (c, column) in all[columns.clone()].iter().enumerate() {
                     for (r, row) in rows.clone().enumerate() {
                         let valid = column.nulls.is_none_or(|nulls| nulls.get(row));
@@ -401,8 +481,18 @@ impl<'a, T: Number> Part<'a, T> {
                     fill_unset(*nulls, rows.clone(), scratch, fill);
                 }
             }
+            Store::Scattered(elements, reader) => {
+                scratch.clear();
+                run::resize(scratch, rows.len(), fill);
+                for (row, out) in rows.zip(scratch.iter_mut()) {
+                    if self.is_valid(row, column) {
+                        elements.read(reader, row, column, std::slice::from_mut(out));
+                    }
+                }
+            }
             Store::Rows(slice) => {
                 scratch.clear();
+                run::reserve(scratch, rows.len());
                 scratch.extend(rows.map(|row| {
                     let at = row * self.width + column;
                     let valid = slice.nulls.is_none_or(|nulls| nulls.get(at));

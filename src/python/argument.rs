@@ -9,6 +9,7 @@ use super::import::Imported;
 use super::matrix::PyMatrix;
 use super::numpy::{self, Seen};
 use super::origin::{NumPy, Origin, PyArrow};
+use super::pandas;
 use crate::compute::Value;
 use crate::compute::registry::{Argument, ArgumentKind};
 use crate::error::Error;
@@ -29,13 +30,25 @@ pub(super) fn take<'py>(
 ) -> PyResult<Taken<'py>> {
     let may_be_number = match argument.kind {
         ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
-        ArgumentKind::Matrix | ArgumentKind::Vectors | ArgumentKind::Queries => false,
+        ArgumentKind::Matrix
+        | ArgumentKind::Rows
+        | ArgumentKind::Vectors
+        | ArgumentKind::Queries => false,
     };
     if may_be_number && let Some(value) = number(function, argument.name, object)? {
         return Ok(Taken { value, origin: Origin::Other });
     }
-    let (seen, origin) = view(function, argument, object, width)?;
+    let (seen, mut origin) = view(function, argument, object, width)?;
     let value = match seen {
+        // A width that was asked for makes rows, also of one element: no longer the type of x.
+        Seen::Matrix(matrix)
+            if width.is_some() && argument.kind == ArgumentKind::Rows && matrix.is_vector() =>
+        {
+            if let Origin::PyArrowArray(object) = &mut origin {
+                *object = object.py().None().into_bound(object.py());
+            }
+            Value::Matrix(matrix.into_lists().map_err(|error| error.in_function(function))?)
+        }
         Seen::Matrix(matrix) => Value::Matrix(matrix),
         Seen::Number => {
             let item = object.call_method0(intern!(object.py(), "item"))?;
@@ -61,8 +74,8 @@ pub(super) fn take_matrix<'py>(
     }
 }
 
-const ARRAYS: &str = "a NumPy array or an object with __arrow_c_array__ or __arrow_c_stream__ \
-     (pyarrow, polars, arro3, ...)";
+const ARRAYS: &str = "a NumPy array, a pandas object or one with __arrow_c_array__ or \
+     __arrow_c_stream__ (pyarrow, polars, arro3, ...)";
 
 fn view<'py>(
     function: &'static str,
@@ -80,7 +93,15 @@ fn view<'py>(
             Origin::Masked => Some(numpy::Mask::of(function, object)?),
             _ => None,
         };
-        return Ok((numpy::seen(function, object, mask.as_ref(), width)?, origin));
+        return Ok((numpy::seen(function, object, mask, width)?, origin));
+    }
+    if let Origin::PandasSeries(series) = &origin {
+        let matrix = pandas::column_seen(function, argument.name, series, width)?;
+        return Ok((Seen::Matrix(matrix), origin));
+    }
+    if let Origin::PandasFrame(frame) = &origin {
+        let matrix = pandas::frame_seen(function, argument.name, frame, width)?;
+        return Ok((Seen::Matrix(matrix), origin));
     }
     let is_table = match &origin {
         Origin::Other => None,
@@ -91,7 +112,7 @@ fn view<'py>(
         _ => Imported::from_object(function, object)?,
     };
     if let Some(imported) = imported {
-        let matrix = imported.into_matrix(is_table, width);
+        let matrix = imported.into_matrix(object.py(), is_table, width);
         let matrix = matrix.map_err(|error| error.in_function(function))?;
         return Ok((Seen::Matrix(matrix), origin));
     }
@@ -101,11 +122,12 @@ fn view<'py>(
     let what = match argument.kind {
         ArgumentKind::Number => "a number",
         ArgumentKind::Matrix
+        | ArgumentKind::Rows
         | ArgumentKind::Row
         | ArgumentKind::Vectors
         | ArgumentKind::Queries => ARRAYS,
         ArgumentKind::Operand => {
-            "a number, or a NumPy array or an object with __arrow_c_array__ \
+            "a number, or a NumPy array, a pandas object or one with __arrow_c_array__ \
              or __arrow_c_stream__ (pyarrow, polars, arro3, ...)"
         }
     };
@@ -132,7 +154,7 @@ pub(super) fn number(
     let refused = |got: &Bound<'_, PyAny>| -> PyErr {
         let got = got.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string());
         let expected = "a number or an array";
-        Error::Argument { function, argument: name, expected, got }.into()
+        Error::Argument { argument: name, expected, got }.in_function(function).into()
     };
     if let Ok(int) = object.cast::<PyInt>() {
         if int.is_instance_of::<PyBool>() {
@@ -159,7 +181,7 @@ pub(super) fn number(
     {
         let item = object.call_method0(intern!(py, "as_py"))?;
         if item.is_none() {
-            return Err(Error::NullScalar { function, what: name }.into());
+            return Err(Error::NullScalar { what: name }.in_function(function).into());
         }
         // Older pyarrow gives NumPy's own for float16.
         let is_half = NumPy::loaded(py)
@@ -179,7 +201,7 @@ fn plain(function: &'static str, name: &'static str, object: &Bound<'_, PyAny>) 
         _ => {
             let got = object.get_type().name()?.to_string();
             let expected = "a number";
-            Err(Error::Argument { function, argument: name, expected, got }.into())
+            Err(Error::Argument { argument: name, expected, got }.in_function(function).into())
         }
     }
 }

@@ -72,7 +72,7 @@ fn push(text: &mut String, head: &str, body: &str) {
 
 fn kind(argument: &Argument) -> &'static str {
     match argument.kind {
-        ArgumentKind::Matrix => "matrix",
+        ArgumentKind::Matrix | ArgumentKind::Rows => "matrix",
         ArgumentKind::Operand => "number, 1-D array or matrix",
         ArgumentKind::Row => "1-D array",
         ArgumentKind::Number => "number",
@@ -99,11 +99,15 @@ fn returns(function: &Function) -> String {
             "number or None\n    For axis=None; else a 1-D array of the library that x is of."
                 .to_owned()
         }
-        Gives::Reduced | Gives::Numbers => {
-            "array\n    1-D, of the library that x is of.".to_owned()
+        Gives::Reduced => "array\n    1-D, of the library that x is of.".to_owned(),
+        Gives::Numbers => {
+            "array\n    1-D, of the library that x is of; of two 1-D arrays one number or None."
+                .to_owned()
         }
         Gives::Rows => "matrix\n    Of x's own kind.".to_owned(),
-        Gives::Matrix => "matrix\n    Fixed-size lists, of the library that x is of.".to_owned(),
+        Gives::Square | Gives::Transposed => {
+            "matrix\n    Fixed-size lists, of the library that x is of.".to_owned()
+        }
         Gives::Named(names) => {
             let tuple = tuple_name(function);
             format!("{tuple}\n    A named tuple of {}.", names.join(" and "))

@@ -25,13 +25,17 @@ pub(super) enum Kind {
 
 impl Kind {
     fn of(error: &Error) -> Self {
-        match error {
+        match error.kind() {
             Error::Type { .. }
             | Error::Mixed { .. }
+            | Error::MixedColumns { .. }
             | Error::Arguments { .. }
             | Error::Argument { .. }
             | Error::NoSuchOption { .. } => Self::Type,
-            Error::TooLarge { .. } | Error::Overflow { .. } => Self::Overflow,
+            Error::TooLarge { .. }
+            | Error::Overflow { .. }
+            | Error::Cast { .. }
+            | Error::Unfit { .. } => Self::Overflow,
             Error::DivisionByZero { .. } => Self::ZeroDivision,
             // As Python's own int(): infinity and what is too large overflow; NaN and fractions
             // are of a size that would fit, so it is the value that is wrong.
@@ -40,6 +44,7 @@ impl Kind {
                 _ => Self::Value,
             },
             Error::OutOfMemory { .. } => Self::Memory,
+            Error::Forked => Self::Base,
             _ => Self::Value,
         }
     }
@@ -69,7 +74,7 @@ impl Kind {
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
-        if let Error::Interrupted { .. } = error {
+        if matches!(error.kind(), Error::Interrupted) {
             // What the signal handler raised, which need not be a KeyboardInterrupt.
             let raised = RAISED.with(RefCell::take);
             return raised.unwrap_or_else(|| PyKeyboardInterrupt::new_err(()));

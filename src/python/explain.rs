@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::errors::guarded;
+use super::errors::{Kind, guarded};
 use super::function::Call;
 use super::matrix::dtype;
-use crate::compute::{Value, registry};
+use super::option;
+use crate::compute::{Pass, Value, registry};
 use crate::dispatch::{Backend, Store, machine, num_threads};
 use crate::matrix::Matrix;
 
@@ -45,7 +46,84 @@ pub(super) struct PyExplanation {
     /// Bytes of output that must be written.
     #[pyo3(get)]
     bytes_written: usize,
+    /// The passes over the data, in order.
+    #[pyo3(get)]
+    passes: Vec<Py<PyPass>>,
     most_threads: usize,
+}
+
+/// One pass over the data.
+#[pyclass(frozen, name = "Pass", module = "raptors_arrow")]
+pub(super) struct PyPass(Pass);
+
+#[pymethods]
+impl PyPass {
+    /// What it does.
+    #[getter]
+    fn what(&self) -> &'static str {
+        self.0.what
+    }
+
+    /// The code that runs: ``"native"`` or ``"vdsp"``.
+    #[getter]
+    fn backend(&self) -> &'static str {
+        match self.0.plan.backend {
+            Backend::Native(_) => "native",
+            Backend::Vdsp => "vdsp",
+        }
+    }
+
+    /// The instruction set.
+    #[getter]
+    fn simd(&self) -> String {
+        self.0.plan.level(machine()).to_string()
+    }
+
+    /// Threads, the calling one included.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.0.plan.threads
+    }
+
+    /// Bytes that one task moves, about.
+    #[getter]
+    fn task_bytes(&self) -> usize {
+        self.0.plan.task_bytes
+    }
+
+    /// How outputs are stored: ``"cached"`` or ``"streaming"``.
+    #[getter]
+    fn store(&self) -> &'static str {
+        match self.0.plan.store {
+            Store::Cached => "cached",
+            Store::Streaming => "streaming",
+        }
+    }
+
+    /// Bytes of input that must be read.
+    #[getter]
+    fn bytes_read(&self) -> usize {
+        self.0.work.bytes_read
+    }
+
+    /// Bytes of output that must be written.
+    #[getter]
+    fn bytes_written(&self) -> usize {
+        self.0.work.bytes_written
+    }
+
+    fn __repr__(&self) -> String {
+        let (what, threads, store) = (self.what(), self.threads(), self.store());
+        let moved = (bytes(self.bytes_read()), bytes(self.bytes_written()));
+        format!(
+            "{what}: {} read, {} written, {} ({}), {threads} thread{}, {store} stores",
+            moved.0,
+            moved.1,
+            self.backend(),
+            self.simd(),
+            if threads == 1 { "" } else { "s" },
+        )
+    }
 }
 
 #[pymethods]
@@ -62,12 +140,17 @@ impl PyExplanation {
         line("threads", format!("{} of {}", self.threads, self.most_threads));
         line("chunk", format!("{} for each task", bytes(self.task_bytes)));
         let store = match self.store {
-            "streaming" => "streaming, past the cache",
+            "streaming" => "streaming stores, which bypass the cache",
             _ => "cached, through the cache",
         };
         line("store", store.to_owned());
         let moved = (bytes(self.bytes_read), bytes(self.bytes_written));
         line("moves", format!("{} read, {} written", moved.0, moved.1));
+        if self.passes.len() > 1 {
+            for (i, pass) in self.passes.iter().enumerate() {
+                line(&format!("pass {}", i + 1), pass.get().__repr__());
+            }
+        }
         text.truncate(text.trim_end().len());
         text
     }
@@ -92,7 +175,8 @@ impl PyExplanation {
 /// -------
 /// Explanation
 ///     Prints as text; its attributes are ``view``, ``copied``, ``backend``, ``simd``,
-///     ``threads``, ``task_bytes``, ``store``, ``bytes_read`` and ``bytes_written``.
+///     ``threads``, ``task_bytes``, ``store``, ``bytes_read``, ``bytes_written`` and ``passes``;
+///     where there are several passes, the bytes are those of all, the rest that of the longest.
 ///
 /// Examples
 /// --------
@@ -107,42 +191,41 @@ impl PyExplanation {
 #[pyfunction]
 #[pyo3(signature = (name, /, *args, **options))]
 pub(super) fn explain<'py>(
-    name: &str,
+    name: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<PyExplanation> {
-    let function = registry::get_function(name)?;
+    let function = registry::get_function(&option::word("explain", "name", name)?)?;
     guarded(function.name, || {
         let arguments: Vec<_> = args.iter().collect();
         let named = options.into_iter().flat_map(|options| options.iter().map(Ok));
         let call = Call::new(function, &arguments, named)?;
-        let explained = function
-            .explain(&call.values, &call.options)
-            .map_err(|error| error.in_function(function.name))?;
+        let passes = function.explain(&call.values, &call.options)?;
         let given = call.values.iter().zip(function.arguments);
         let copies: Vec<String> = given
             .filter_map(|(value, argument)| {
                 Some(format!("{}: {}", argument.name, value.as_matrix()?.copied()?))
             })
             .collect();
-        let plan = explained.plan;
+        // The longest is the one that a call's time depends on.
+        let longest = passes.iter().max_by_key(|pass| pass.work.bytes());
+        let main = PyPass(*longest.ok_or_else(|| Kind::Base.error("a call without a pass"))?);
+        let all = |bytes: fn(&Pass) -> usize| passes.iter().map(bytes).sum();
         Ok(PyExplanation {
             function: function.name,
             view: call.values.first().and_then(Value::as_matrix).map_or_else(String::new, view),
             copied: (!copies.is_empty()).then(|| copies.join("; ")),
-            backend: match plan.backend {
-                Backend::Native(_) => "native",
-                Backend::Vdsp => "vdsp",
-            },
-            simd: plan.level(machine()).to_string(),
-            threads: plan.threads,
-            task_bytes: plan.task_bytes,
-            store: match plan.store {
-                Store::Cached => "cached",
-                Store::Streaming => "streaming",
-            },
-            bytes_read: explained.work.bytes_read,
-            bytes_written: explained.work.bytes_written,
+            backend: main.backend(),
+            simd: main.simd(),
+            threads: main.threads(),
+            task_bytes: main.task_bytes(),
+            store: main.store(),
+            bytes_read: all(|pass| pass.work.bytes_read),
+            bytes_written: all(|pass| pass.work.bytes_written),
+            passes: passes
+                .iter()
+                .map(|pass| Py::new(name.py(), PyPass(*pass)))
+                .collect::<PyResult<_>>()?,
             most_threads: num_threads()?,
         })
     })

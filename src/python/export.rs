@@ -13,21 +13,18 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyFloat, PyString, PyTuple};
-use pyo3_arrow::error::PyArrowError;
-use pyo3_arrow::ffi::{
-    ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule,
-};
 
-use super::errors::Kind;
+use super::errors::{Kind, detached};
 use super::matrix::PyMatrix;
 use super::origin::{Origin, Polars, PyArrow};
-use super::{numpy, results};
-use crate::compute::Value;
+use super::{capsule, numpy, pandas, requested, results};
+use crate::compute::{Function, Value};
 use crate::matrix::{Matrix, dense_numbers};
+use crate::type_name::TypeName;
 
 /// What a result was made from.
 pub(super) struct Source<'a, 'py> {
-    pub(super) function: &'static str,
+    pub(super) function: &'static Function,
     /// Whose object the first argument was.
     pub(super) origin: Origin<'py>,
     /// The view that was taken of it.
@@ -42,11 +39,13 @@ pub(super) fn give<'py>(
     source: &Source<'_, 'py>,
     result: Value,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Source { function, origin, x, is_per_row } = source;
+    let Source { function: entry, origin, x, is_per_row } = source;
+    let function = entry.name;
     match result {
         Value::Number(number) => Ok(PyFloat::new(py, number).into_any()),
         Value::Integer(number) => Ok(number.into_pyobject(py)?.into_any()),
         Value::Scalar(one) => scalar(py, &one),
+        result if origin.is_pandas() => pandas::given(py, source, result),
         Value::Matrix(matrix) => match (origin, x) {
             (Origin::NumPy, _) => numpy::returned(py, matrix, false),
             (Origin::Masked, _) => numpy::returned(py, matrix, true),
@@ -76,7 +75,7 @@ pub(super) fn give<'py>(
                     Origin::NumPy | Origin::Masked | Origin::Other => origin.clone(),
                     _ => Origin::PyArrowArray(py.None().into_bound(py)),
                 };
-                give(py, &Source { function, origin, x: None, is_per_row: false }, value)
+                give(py, &Source { function: entry, origin, x: None, is_per_row: false }, value)
             });
             results::named(py, function, results.collect::<PyResult<_>>()?)
         }
@@ -95,7 +94,10 @@ fn scalar<'py>(py: Python<'py>, one: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
                 $(DataType::$variant => {
                     Ok(one.as_primitive::<$primitive>().value(0).into_pyobject(py)?.into_any())
                 })+
-                other => Err(Kind::Base.error(format!("no Python number for a result of {other}"))),
+                other => {
+                    let message = format!("no Python number for a result of {}", TypeName(other));
+                    Err(Kind::Base.error(message))
+                }
             }
         };
     }
@@ -169,10 +171,12 @@ fn pyarrow_matrix<'py>(
     x: &Matrix,
     matrix: &Matrix,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if matrix.field() != x.field() {
+    // Plain numbers that were reshaped have no type of rows to go back to.
+    if x.field().is_none() || matrix.field() != x.field() || object.is_none() {
         return Ok(None);
     }
-    let data_type = object.getattr(intern!(py, "type"))?;
+    let Some(pyarrow) = PyArrow::loaded(py) else { return Ok(None) };
+    let Some(data_type) = pyarrow.type_of(object)? else { return Ok(None) };
     if let Some(array) = matrix.to_dense() {
         return handed_over(py, array, &data_type);
     }
@@ -207,6 +211,13 @@ fn as_origin<'py>(
     matrix: Matrix,
 ) -> PyResult<Bound<'py, PyAny>> {
     let is_table = matrix.is_by_columns();
+    let is_polars = matches!(origin, Origin::PolarsSeries(_) | Origin::PolarsFrame);
+    if is_polars && matrix.width() == 0 && has_empty_arrays(arrays(py, &matrix)?.0.data_type()) {
+        return Err(Kind::Value.error(format!(
+            "{function}: the result has rows of width 0, and polars reads no arrays of width 0; \
+             pass x as a NumPy or pyarrow array"
+        )));
+    }
     let has_name = matrix.field().is_some();
     let exported = Bound::new(py, PyMatrix::new(matrix))?;
     let pyarrow = || PyArrow::loaded(py);
@@ -222,7 +233,11 @@ fn as_origin<'py>(
         Origin::PolarsSeries(_) | Origin::PolarsFrame => {
             polars().map(|polars| polars.series.as_any())
         }
-        Origin::NumPy | Origin::Masked | Origin::Other => None,
+        Origin::NumPy
+        | Origin::Masked
+        | Origin::PandasSeries(_)
+        | Origin::PandasFrame(_)
+        | Origin::Other => None,
     };
     let Some(make) = make else { return Ok(exported.into_any()) };
     let made = make.bind(py).call1((exported,))?;
@@ -236,8 +251,25 @@ fn as_origin<'py>(
     }
 }
 
+/// Whether polars panics on a type: it has such arrays, but cannot import them.
+fn has_empty_arrays(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(item, size) => *size == 0 || has_empty_arrays(item.data_type()),
+        DataType::List(item) | DataType::LargeList(item) => has_empty_arrays(item.data_type()),
+        _ => false,
+    }
+}
+
 /// The chunks of a matrix as arrays, and the field that describes them all.
-fn arrays(matrix: &Matrix) -> crate::Result<(FieldRef, Vec<ArrayRef>)> {
+pub(super) fn arrays(py: Python<'_>, matrix: &Matrix) -> crate::Result<(FieldRef, Vec<ArrayRef>)> {
+    // What lies at strides is copied now.
+    if matrix.copied().is_some() {
+        return detached(py, || as_arrays(matrix));
+    }
+    as_arrays(matrix)
+}
+
+fn as_arrays(matrix: &Matrix) -> crate::Result<(FieldRef, Vec<ArrayRef>)> {
     let (arrays, metadata): (Vec<ArrayRef>, _) = match matrix.to_record_batches() {
         Some(batches) => {
             let batches = batches?;
@@ -278,35 +310,30 @@ fn joined(a: &DataType, b: &DataType) -> DataType {
     }
 }
 
-fn refused(error: PyArrowError) -> PyErr {
-    Kind::Value.error(format!("as_matrix: the data cannot be exported: {}", PyErr::from(error)))
-}
-
 /// A matrix in one chunk as the capsules of `__arrow_c_array__`.
 pub(super) fn array_capsules<'py>(
     py: Python<'py>,
     matrix: &Matrix,
-    requested: Option<Bound<'py, PyCapsule>>,
+    requested: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let (field, arrays) = arrays(matrix)?;
+    let (field, arrays) = requested::followed(py, matrix, requested)?;
     let [array] = arrays.as_slice() else {
         return Err(Kind::Value.error(format!(
             "as_matrix: {} chunks are no single array; read them with __arrow_c_stream__",
             arrays.len()
         )));
     };
-    to_array_pycapsules(py, field, array, requested).map_err(refused)
+    capsule::array(py, &field, array)
 }
 
 /// A matrix as the capsule of `__arrow_c_stream__`, one array for each chunk.
 pub(super) fn stream_capsule<'py>(
     py: Python<'py>,
     matrix: &Matrix,
-    requested: Option<Bound<'py, PyCapsule>>,
+    requested: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let (field, arrays) = arrays(matrix)?;
-    let reader = ArrayIterator::new(arrays.into_iter().map(Ok), field);
-    to_stream_pycapsule(py, Box::new(reader), requested).map_err(refused)
+    let (field, arrays) = requested::followed(py, matrix, requested)?;
+    capsule::stream(py, field, arrays)
 }
 
 /// The type of a matrix as the capsule of `__arrow_c_schema__`.
@@ -314,6 +341,6 @@ pub(super) fn schema_capsule<'py>(
     py: Python<'py>,
     matrix: &Matrix,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let (field, _) = arrays(matrix)?;
-    to_schema_pycapsule(py, field.as_ref()).map_err(refused)
+    let (field, _) = arrays(py, matrix)?;
+    capsule::schema(py, &field)
 }

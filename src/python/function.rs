@@ -15,9 +15,13 @@ use super::errors::{Kind, detached, guarded};
 use super::export::Source;
 use super::origin::Origin;
 use super::{argument, docs, export, option};
-use crate::compute::registry::{self, Argument, Gives};
-use crate::compute::{Function, OptionKind, OptionSpec, OptionValue, Options, Value};
+use crate::compute::registry::{self, Argument, Driver, Gives};
+use crate::compute::{
+    ArgumentType, Function, OptionKind, OptionSpec, OptionValue, Options, Per, ResultKind,
+    ResultType, Shape, Value, element_type,
+};
 use crate::error::Error;
+use crate::type_name::TypeName;
 
 /// The arguments and options of one call.
 pub(super) struct Call<'py> {
@@ -52,7 +56,7 @@ impl<'py> Call<'py> {
         }
         for pair in named {
             let (key, object) = pair?;
-            let key = key.cast::<PyString>()?.to_cow()?;
+            let key = option::word(name, "the name of an option", &key)?;
             let twice = || Kind::Type.error(format!("{name}: {key} was given twice"));
             if let Some(spec) = function.options.iter().find(|spec| spec.name == key) {
                 if options.get(spec.name).is_some() {
@@ -68,7 +72,7 @@ impl<'py> Call<'py> {
             } else {
                 let known = function.options.iter().map(|spec| spec.name).chain(["width"]);
                 let (option, known) = (key.into_owned(), known.collect());
-                return Err(Error::NoSuchOption { function: name, option, known }.into());
+                return Err(Error::NoSuchOption { option, known }.in_function(name).into());
             }
         }
         let mut values = Vec::with_capacity(arguments.len());
@@ -81,7 +85,7 @@ impl<'py> Call<'py> {
                     break;
                 }
                 let expected = arguments.iter().filter(|argument| !argument.optional).count();
-                return Err(Error::Arguments { function: name, expected, got }.into());
+                return Err(Error::Arguments { expected, got }.in_function(name).into());
             };
             let reshape = if origin.is_none() { width } else { None };
             let taken = argument::take(name, argument, &object, reshape)?;
@@ -106,8 +110,8 @@ impl<'py> Call<'py> {
         let result = if is_brief(function, &values) { call() } else { detached(py, call) }
             .map_err(|error| error.in_function(function.name))?;
         let x = values.first().and_then(Value::as_matrix);
-        let is_per_row = is_per_row(function, &options);
-        export::give(py, &Source { function: function.name, origin, x, is_per_row }, result)
+        let is_per_row = function.keeps_rows(&options)?;
+        export::give(py, &Source { function, origin, x, is_per_row }, result)
     }
 }
 
@@ -120,7 +124,7 @@ const BRIEF: usize = 128 << 10;
 fn is_brief(function: &Function, values: &[Value]) -> bool {
     let is_proportional = match function.gives {
         Gives::Reduced | Gives::Rows | Gives::Numbers => true,
-        Gives::Matrix | Gives::Named(_) => false,
+        Gives::Square | Gives::Transposed | Gives::Named(_) => false,
     };
     // Rows of no elements have results too.
     let per_row = |rows: usize| rows.saturating_mul(size_of::<f64>());
@@ -131,21 +135,6 @@ fn is_brief(function: &Function, values: &[Value]) -> bool {
         Value::Named(_) => usize::MAX,
     };
     is_proportional && values.iter().map(bytes).fold(0, usize::saturating_add) <= BRIEF
-}
-
-/// Whether a 1-D result has one value for each row of x, and so the chunks of x.
-fn is_per_row(function: &Function, options: &Options) -> bool {
-    match function.gives {
-        Gives::Numbers | Gives::Rows => true,
-        Gives::Reduced => match function.options.iter().find(|spec| spec.name == "axis") {
-            Some(spec) => {
-                let set = options.get("axis");
-                set.unwrap_or(&spec.kind.default_value()) == &OptionValue::Count(1)
-            }
-            None => function.name.ends_with("_axis1"),
-        },
-        Gives::Matrix | Gives::Named(_) => false,
-    }
 }
 
 fn too_many(function: &'static Function, got: usize) -> PyErr {
@@ -211,7 +200,7 @@ macro_rules! built_ins {
     };
 }
 
-/// Room for 128 functions; `add_all` refuses a table that is longer.
+/// Workspace for 128 functions; `add_all` refuses a table that is longer.
 static BUILT_INS: [ffi::PyCFunctionFastWithKeywords; 128] =
     built_ins![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15];
 
@@ -303,8 +292,8 @@ impl PyFunction {
         PyTuple::new(py, self.0.arguments.iter().map(|argument: &Argument| argument.name))
     }
 
-    /// What each argument may be: ``"matrix"``, ``"operand"``, ``"row"``, ``"number"``,
-    /// ``"vectors"`` or ``"queries"``.
+    /// What each argument may be: ``"matrix"``, ``"rows"`` (a matrix whose rows are vectors),
+    /// ``"operand"``, ``"row"``, ``"number"``, ``"vectors"`` or ``"queries"``.
     #[getter]
     fn argument_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let kinds = self.0.arguments.iter().map(|a| format!("{:?}", a.kind).to_lowercase());
@@ -320,7 +309,7 @@ impl PyFunction {
             Gives::Reduced => "reduced",
             Gives::Rows => "rows",
             Gives::Numbers => "numbers",
-            Gives::Matrix => "matrix",
+            Gives::Square | Gives::Transposed => "matrix",
             Gives::Named(_) => "named",
         }
     }
@@ -365,6 +354,72 @@ impl PyFunction {
         Ok(kinds)
     }
 
+    /// Its axis, if that is no option: 0 or 1.
+    #[getter]
+    fn axis(&self) -> Option<i64> {
+        self.0.axis.and_then(axis)
+    }
+
+    /// What runs it: ``"statistic"``, ``"elementwise"``, ``"pairs"``, ``"transform"``,
+    /// ``"product"``, ``"columns"``, ``"top_k"`` or ``"transpose"``.
+    #[getter]
+    fn driver(&self) -> &'static str {
+        match self.0.driver {
+            Driver::Statistic(_) => "statistic",
+            Driver::Elementwise(_) => "elementwise",
+            Driver::Pairs(_) => "pairs",
+            Driver::Transform(_) => "transform",
+            Driver::Product(_) => "product",
+            Driver::Columns(_) => "columns",
+            Driver::TopK => "top_k",
+            Driver::Transpose => "transpose",
+        }
+    }
+
+    /// Whether a row of the result needs only its own row.
+    ///
+    /// >>> import raptors_arrow as ra
+    /// >>> mean = ra.get_function("mean")
+    /// >>> mean.is_row_by_row(axis=1), mean.is_row_by_row(axis=0)
+    /// (True, False)
+    #[pyo3(signature = (**options))]
+    fn is_row_by_row(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
+        Ok(self.0.is_row_by_row(&option::named(self.0, options)?)?)
+    }
+
+    /// What a call gives, by the types of its arguments, without a call: the element type, how the
+    /// results lie (``"number"``, ``"per_column"``, ``"per_row"``, ``"like"`` x, ``"rows"`` and
+    /// ``"columns"`` of another width, or ``"named"``), and the width if it is known.
+    ///
+    /// Each argument is the name of its element type with the width of its rows, or with their
+    /// number and their width, ``None`` for what is not known; with ``"vector"`` for plain numbers;
+    /// or alone for one number.
+    ///
+    /// >>> import raptors_arrow as ra
+    /// >>> ra.get_function("mean").result_type(("int8", 384), axis=0)
+    /// ('float64', 'per_column', 384)
+    #[pyo3(signature = (*args, **options))]
+    fn result_type(
+        &self,
+        args: &Bound<'_, PyTuple>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<(String, &'static str, Option<usize>)> {
+        let arguments = args.iter().map(|argument| self.argument_type(&argument));
+        let arguments = arguments.collect::<PyResult<Vec<_>>>()?;
+        let ResultType { element, kind } =
+            self.0.result_type(&arguments, &option::named(self.0, options)?)?;
+        let (kind, width) = match kind {
+            ResultKind::Number => ("number", None),
+            ResultKind::PerColumn { width } => ("per_column", width),
+            ResultKind::PerRow => ("per_row", None),
+            ResultKind::Like => ("like", None),
+            ResultKind::Rows { width } => ("rows", width),
+            ResultKind::Columns { width } => ("columns", width),
+            ResultKind::Named(_) => ("named", None),
+        };
+        Ok((TypeName(&element).to_string(), kind, width))
+    }
+
     #[pyo3(signature = (*args, **options))]
     fn __call__<'py>(
         &self,
@@ -382,6 +437,48 @@ impl PyFunction {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (&'static str,))> {
         let home = py.import("raptors_arrow")?;
         Ok((home.getattr("get_function")?, (self.0.name,)))
+    }
+}
+
+impl PyFunction {
+    fn argument_type(&self, given: &Bound<'_, PyAny>) -> PyResult<ArgumentType> {
+        let refused = || {
+            let name = self.0.name;
+            Kind::Type.error(format!(
+                "{name}: expected the name of an element type, alone or with a width, None or \
+                 'vector', got {}",
+                given.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string())
+            ))
+        };
+        if let Ok((element, rows, width)) =
+            given.extract::<(String, Option<usize>, Option<usize>)>()
+        {
+            let shape = Shape::Matrix { rows, width };
+            return Ok(ArgumentType {
+                element: element_type(&element).ok_or_else(refused)?,
+                shape,
+            });
+        }
+        let (element, shape) = match given.extract::<(String, Bound<'_, PyAny>)>() {
+            Ok((element, shape)) if shape.extract::<&str>().is_ok_and(|s| s == "vector") => {
+                (element, Shape::Vector)
+            }
+            Ok((element, shape)) => {
+                let width = shape.extract::<Option<usize>>().map_err(|_| refused())?;
+                (element, Shape::Matrix { rows: None, width })
+            }
+            Err(_) => (given.extract::<String>().map_err(|_| refused())?, Shape::Number),
+        };
+        Ok(ArgumentType { element: element_type(&element).ok_or_else(refused)?, shape })
+    }
+}
+
+/// NumPy's number for an axis.
+fn axis(per: Per) -> Option<i64> {
+    match per {
+        Per::Matrix => None,
+        Per::Column => Some(0),
+        Per::Row => Some(1),
     }
 }
 
@@ -413,14 +510,26 @@ fn invoke<'py>(
 /// 1.5
 #[pyfunction]
 #[pyo3(signature = (name, args, options=None))]
-pub(super) fn call_function<'py>(
+pub(super) fn call_function<'a, 'py>(
     py: Python<'py>,
-    name: &str,
+    name: &Bound<'py, PyAny>,
     args: &Bound<'py, PyAny>,
-    options: Option<&Bound<'py, PyDict>>,
+    options: Option<&'a Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let args: Vec<Bound<'py, PyAny>> = args.try_iter()?.collect::<PyResult<_>>()?;
-    invoke(py, registry::get_function(name)?, &args, options)
+    let refused = |what: &str, got: &Bound<'_, PyAny>| -> PyErr {
+        let got = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        Kind::Type.error(format!("call_function: expected {what}, got {got}"))
+    };
+    let function = registry::get_function(&option::word("call_function", "name", name)?)?;
+    let Ok(given) = args.try_iter() else {
+        return Err(refused("args to be a list of the arguments", args));
+    };
+    let args: Vec<Bound<'py, PyAny>> = given.collect::<PyResult<_>>()?;
+    let as_dict = |given: &'a Bound<'py, PyAny>| {
+        given.cast::<PyDict>().map_err(|_| refused("options to be a dict", given))
+    };
+    let options = options.map(as_dict).transpose()?;
+    invoke(py, function, &args, options)
 }
 
 /// Names of all functions.
@@ -443,6 +552,6 @@ pub(super) fn list_functions(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// >>> ra.get_function("scale").summary
 /// 'Multiplies every element by one number.'
 #[pyfunction]
-pub(super) fn get_function(name: &str) -> PyResult<PyFunction> {
-    Ok(PyFunction(registry::get_function(name)?))
+pub(super) fn get_function(name: &Bound<'_, PyAny>) -> PyResult<PyFunction> {
+    Ok(PyFunction(registry::get_function(&option::word("get_function", "name", name)?)?))
 }

@@ -5,18 +5,18 @@
 use std::ffi::{CStr, c_int};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray, make_array,
-};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use super::check::{self, Problem};
-use super::errors::Kind;
+use super::adopt::adopted;
+use super::check::{self, Checked, Problem};
+use super::errors::{Kind, detached};
 use super::origin::PyArrow;
 use crate::error::Error;
 use crate::matrix::{Matrix, unaccepted};
@@ -41,10 +41,10 @@ impl Imported {
             match method.call0() {
                 Ok(capsules) => return array(function, &capsules).map(Some),
                 // Objects in several chunks have the method but may refuse it.
-                Err(error) if !object.hasattr(intern!(py, "__arrow_c_stream__"))? => {
-                    return Err(error);
-                }
-                Err(_) => {}
+                Err(error)
+                    if is_refusal(py, &error)
+                        && object.hasattr(intern!(py, "__arrow_c_stream__"))? => {}
+                Err(error) => return Err(error),
             }
         }
         match object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
@@ -60,19 +60,19 @@ impl Imported {
         x: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Self>> {
         let py = x.py();
-        let data_type = x.getattr(intern!(py, "type"))?;
-        let Some(field) = known(&data_type) else {
-            let imported = Self::from_object(function, x)?;
-            if let Some(Self::Arrays { field, .. }) = &imported {
+        let Some(pyarrow) = PyArrow::loaded(py) else { return Self::from_object(function, x) };
+        let Some(data_type) = pyarrow.type_of(x)? else { return Self::from_object(function, x) };
+        let (Some(field), Some(export)) = (known(&data_type), &pyarrow.export_to_c) else {
+            let imported = array(function, &pyarrow.to_capsules.bind(py).call1((x,))?)?;
+            if let Self::Arrays { field, .. } = &imported {
                 remember(data_type, field);
             }
-            return Ok(imported);
+            return Ok(Some(imported));
         };
-        let export = PyArrow::loaded(py).and_then(|pyarrow| pyarrow.export_to_c.as_ref());
-        let Some(export) = export else { return Self::from_object(function, x) };
         let mut array = FFI_ArrowArray::empty();
         export.bind(py).call1((x, &raw mut array as usize))?;
-        let misaligned = checked(function, &mut array, field.data_type())?;
+        // SAFETY: pyarrow has just exported it.
+        let misaligned = unsafe { checked(function, &mut array, field.data_type()) }?.misaligned;
         if !misaligned {
             // SAFETY: `checked` saw that the array has the buffers, children and lengths of its
             // type, and that they are aligned; how long the buffers are is the producer's promise.
@@ -81,7 +81,9 @@ impl Imported {
                 Err(other) => array = other,
             }
         }
-        let array = imported(function, &mut array, field.data_type())?;
+        // SAFETY: as above; it came back as it was.
+        let checked = unsafe { checked(function, &mut array, field.data_type()) }?;
+        let array = adopted(py, function, checked)?;
         Ok(Some(Self::Arrays { field, arrays: vec![array], misaligned }))
     }
 
@@ -89,9 +91,23 @@ impl Imported {
     /// `width` reshapes plain numbers.
     pub(super) fn into_matrix(
         self,
+        py: Python<'_>,
         is_table: Option<bool>,
         width: Option<usize>,
     ) -> crate::Result<Matrix> {
+        let rows = match &self {
+            Self::Dense(_) => 0,
+            Self::Arrays { arrays, .. } => arrays.iter().map(|array| array.len()).sum(),
+        };
+        // The rows of lists are measured, one by one.
+        if rows >= MANY_ROWS {
+            detached(py, || self.seen(is_table, width))
+        } else {
+            self.seen(is_table, width)
+        }
+    }
+
+    fn seen(self, is_table: Option<bool>, width: Option<usize>) -> crate::Result<Matrix> {
         let (field, arrays, misaligned) = match self {
             Self::Dense(matrix) => return as_wide(matrix, width),
             Self::Arrays { field, arrays, misaligned } => (field, arrays, misaligned),
@@ -113,6 +129,9 @@ impl Imported {
     }
 }
 
+/// Rows from which others may run while they are seen as a matrix.
+const MANY_ROWS: usize = 1 << 16;
+
 /// The columns of structs as those of a matrix.
 fn table(field: &FieldRef, arrays: &[ArrayRef]) -> crate::Result<Matrix> {
     let DataType::Struct(fields) = field.data_type() else {
@@ -128,7 +147,9 @@ fn table(field: &FieldRef, arrays: &[ArrayRef]) -> crate::Result<Matrix> {
         let rows = RecordBatchOptions::new().with_row_count(Some(columns.len()));
         let columns = columns.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows)
-            .map_err(|error| Error::Arrow { function: "as_matrix", message: error.to_string() })?;
+            .map_err(|error| {
+                Error::Arrow { message: error.to_string() }.in_function("as_matrix")
+            })?;
         Matrix::try_from(&batch)
     });
     Matrix::from_chunks(batches.collect::<crate::Result<_>>()?)
@@ -167,8 +188,7 @@ fn reshaped(field: &FieldRef, arrays: &[ArrayRef], width: usize) -> crate::Resul
     if arrays.is_empty() {
         return Matrix::reshape(&arrow_array::new_empty_array(field.data_type()), width);
     }
-    let chunks = arrays.iter().map(|array| Matrix::reshape(array, width));
-    Matrix::from_chunks(chunks.collect::<crate::Result<_>>()?)
+    Matrix::reshape_chunks(arrays, width)
 }
 
 /// The matrix, if it is as wide as was said.
@@ -176,13 +196,21 @@ fn as_wide(matrix: Matrix, width: Option<usize>) -> crate::Result<Matrix> {
     match width {
         Some(expected) if expected != matrix.width() => {
             let (what, got) = ("rows, as width says,", matrix.width());
-            Err(Error::Width { function: "as_matrix", what, expected, got })
+            Err(Error::Width { what, expected, got }.in_function("as_matrix"))
         }
         _ => Ok(matrix),
     }
 }
 
-fn malformed(function: &str, problem: &Problem) -> PyErr {
+/// Whether an exception is how an object says that it has no single array, rather than something
+/// that went wrong on the way.
+fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyNotImplementedError>(py)
+}
+
+pub(super) fn malformed(function: &str, problem: &Problem) -> PyErr {
     Kind::Value.error(format!("{function}: the Arrow data {problem}"))
 }
 
@@ -192,7 +220,7 @@ fn not_capsule(function: &str, method: &str, expected: &str, got: &Bound<'_, PyA
 }
 
 /// What a capsule points to.
-fn pointer<T>(
+pub(super) fn pointer<T>(
     function: &str,
     capsule: &Bound<'_, PyAny>,
     method: &str,
@@ -202,23 +230,45 @@ fn pointer<T>(
     let capsule = capsule
         .cast::<PyCapsule>()
         .map_err(|_| not_capsule(function, method, &expected(), capsule))?;
-    match capsule.pointer_checked(Some(name)) {
-        Ok(pointer) => Ok(pointer.as_ptr().cast()),
-        Err(_) => Err(Kind::Value
-            .error(format!("{function}: expected {} from {method}, got another", expected()))),
-    }
+    let pointer = capsule.pointer_checked(Some(name)).ok();
+    let pointer = pointer.map(|pointer| pointer.as_ptr().cast::<T>());
+    pointer.filter(|pointer| pointer.is_aligned()).ok_or_else(|| {
+        Kind::Value.error(format!("{function}: expected {} from {method}, got another", expected()))
+    })
+}
+
+/// The field of a schema.
+///
+/// # Safety
+///
+/// As for [`check::schema`].
+unsafe fn any_field(schema: &FFI_ArrowSchema) -> Result<Field, Problem> {
+    // SAFETY: the caller's promise.
+    unsafe { check::schema(schema) }?;
+    Field::try_from(schema).map_err(|error| format!("has a type that cannot be read: {error}"))
 }
 
 /// The field of a schema, if its type can be a matrix.
-fn field(function: &'static str, schema: &FFI_ArrowSchema) -> PyResult<FieldRef> {
-    check::schema(schema).map_err(|problem| malformed(function, &problem))?;
-    let field = Field::try_from(schema).map_err(|error| {
-        malformed(function, &format!("has a type that cannot be read: {error}"))
-    })?;
+///
+/// # Safety
+///
+/// As for [`check::schema`].
+unsafe fn field(function: &'static str, schema: &FFI_ArrowSchema) -> PyResult<FieldRef> {
+    // SAFETY: the caller's promise.
+    let field = unsafe { any_field(schema) }.map_err(|problem| malformed(function, &problem))?;
     if !can_be_matrix(field.data_type()) {
         return Err(unaccepted(field.data_type()).in_function(function).into());
     }
     Ok(Arc::new(field))
+}
+
+/// The field that a consumer asks for by a capsule.
+pub(super) fn requested_field(capsule: &Bound<'_, PyAny>) -> PyResult<Field> {
+    let name = c"arrow_schema";
+    let schema = pointer::<FFI_ArrowSchema>("as_matrix", capsule, "requested_schema", name)?;
+    // SAFETY: a capsule of this name points to an ArrowSchema, which it owns and we borrow.
+    let field = unsafe { any_field(&*schema) };
+    field.map_err(|problem| Kind::Value.error(format!("as_matrix: the requested schema {problem}")))
 }
 
 fn can_be_matrix(data_type: &DataType) -> bool {
@@ -233,35 +283,23 @@ fn can_be_matrix(data_type: &DataType) -> bool {
     }
 }
 
-fn is_number(data_type: &DataType) -> bool {
+pub(super) fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
 }
 
-/// Checks the structure of an array; whether its buffers are not aligned. What is refused stays
-/// where it is: to release it is its owner's business, who knows how it was made.
-fn checked(
+/// Checks the structure of an array.
+///
+/// # Safety
+///
+/// As for [`check::array`].
+unsafe fn checked<'a>(
     function: &'static str,
-    array: &mut FFI_ArrowArray,
-    data_type: &DataType,
-) -> PyResult<bool> {
-    check::array(array, data_type).map_err(|problem| malformed(function, &problem))
-}
-
-/// Takes an array that was [`checked`].
-fn imported(
-    function: &'static str,
-    array: &mut FFI_ArrowArray,
-    data_type: &DataType,
-) -> PyResult<ArrayRef> {
-    let array = std::mem::replace(array, FFI_ArrowArray::empty());
-    // SAFETY: `checked` saw that the array has the buffers, children and lengths of its type; that
-    // the buffers are as long as the lengths say is the producer's promise.
-    let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) };
-    match data {
-        Ok(data) => Ok(make_array(data)),
-        Err(error) => Err(malformed(function, &format!("cannot be read: {error}"))),
-    }
+    array: &'a mut FFI_ArrowArray,
+    data_type: &'a DataType,
+) -> PyResult<Checked<'a>> {
+    // SAFETY: the caller's promise.
+    unsafe { check::array(array, data_type) }.map_err(|problem| malformed(function, &problem))
 }
 
 fn array(function: &'static str, capsules: &Bound<'_, PyAny>) -> PyResult<Imported> {
@@ -270,21 +308,22 @@ fn array(function: &'static str, capsules: &Bound<'_, PyAny>) -> PyResult<Import
     let Some(pair) = pair else {
         return Err(not_capsule(function, METHOD, "a tuple of two capsules", capsules));
     };
-    let schema = pointer(function, &pair.get_item(0)?, METHOD, c"arrow_schema")?;
-    let array = pointer(function, &pair.get_item(1)?, METHOD, c"arrow_array")?;
+    let schema = pointer::<FFI_ArrowSchema>(function, &pair.get_item(0)?, METHOD, c"arrow_schema")?;
+    let array = pointer::<FFI_ArrowArray>(function, &pair.get_item(1)?, METHOD, c"arrow_array")?;
     // SAFETY: a capsule of this name points to an ArrowSchema, which it owns and we borrow.
-    let field = field(function, unsafe { &*schema })?;
+    let field = unsafe { field(function, &*schema) }?;
     // SAFETY: a capsule of this name points to an ArrowArray, which nobody else uses meanwhile: it
     // is taken while the GIL is held.
-    let array = unsafe { &mut *array };
-    let misaligned = checked(function, array, field.data_type())?;
-    let array = imported(function, array, field.data_type())?;
+    let checked = unsafe { checked(function, &mut *array, field.data_type()) }?;
+    let misaligned = checked.misaligned;
+    let array = adopted(capsules.py(), function, checked)?;
     Ok(Imported::Arrays { field, arrays: vec![array], misaligned })
 }
 
 fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Imported> {
     let py = capsule.py();
-    let stream = pointer(function, capsule, "__arrow_c_stream__", c"arrow_array_stream")?;
+    let name = c"arrow_array_stream";
+    let stream = pointer::<FFI_ArrowArrayStream>(function, capsule, "__arrow_c_stream__", name)?;
     // SAFETY: a capsule of this name points to an ArrowArrayStream; it is moved out, and the
     // capsule is left with a released one.
     let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream) };
@@ -302,7 +341,8 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
     if code != 0 {
         return Err(failed(function, &mut stream, code));
     }
-    let field = field(function, &schema)?;
+    // SAFETY: the stream has written it.
+    let field = unsafe { field(function, &schema) }?;
 
     let mut arrays = Vec::new();
     let mut misaligned = false;
@@ -321,8 +361,10 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
             break;
         }
         py.check_signals()?;
-        misaligned |= checked(function, &mut array, field.data_type())?;
-        arrays.push(imported(function, &mut array, field.data_type())?);
+        // SAFETY: the stream has written it.
+        let checked = unsafe { checked(function, &mut array, field.data_type()) }?;
+        misaligned |= checked.misaligned;
+        arrays.push(adopted(py, function, checked)?);
     }
     Ok(Imported::Arrays { field, arrays, misaligned })
 }

@@ -8,11 +8,16 @@ use super::errors::guarded;
 use super::{argument, export, option};
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::type_name::TypeName;
 
 /// Numbers in rows and columns, over Arrow buffers that are shared, not copied.
 ///
 /// Any Arrow library reads it through the Arrow PyCapsule methods, such as
 /// ``pyarrow.array(m)`` or ``polars.Series(m)``.
+///
+/// A type that is asked for, as in ``pyarrow.array(m, type=...)``, may have other elements (they
+/// are changed as ``cast`` does it: a number that does not fit is an error) and lists of another
+/// kind. Any other type is an error too: what comes is what was asked for.
 ///
 /// Examples
 /// --------
@@ -35,13 +40,11 @@ impl PyMatrix {
     pub(super) fn viewed(&self, width: Option<usize>) -> crate::Result<Matrix> {
         match width {
             Some(width) if self.0.is_vector() => {
-                let chunks = self.0.to_arrays()?;
-                let chunks = chunks.iter().map(|chunk| Matrix::reshape(chunk, width));
-                Matrix::from_chunks(chunks.collect::<crate::Result<_>>()?)
+                Matrix::reshape_chunks(&self.0.to_arrays()?, width)
             }
             Some(width) if width != self.0.width() => {
                 let (what, got) = ("rows, as width says,", self.0.width());
-                Err(Error::Width { function: "as_matrix", what, expected: width, got })
+                Err(Error::Width { what, expected: width, got }.in_function("as_matrix"))
             }
             _ => Ok(self.0.clone()),
         }
@@ -50,7 +53,7 @@ impl PyMatrix {
 
 /// The name of an element type, as NumPy and pyarrow users know it.
 pub(super) fn dtype(matrix: &Matrix) -> String {
-    matrix.element_type().to_string().to_lowercase()
+    TypeName(matrix.element_type()).to_string()
 }
 
 #[pymethods]
@@ -123,9 +126,7 @@ impl PyMatrix {
                     None => None,
                 };
                 let requested = requested.or_else(|| args.get_item(0).ok());
-                let requested = requested.filter(|schema| !schema.is_none());
-                let requested = requested.map(|s| s.cast_into::<PyCapsule>()).transpose()?;
-                Ok(export::array_capsules(args.py(), &matrix, requested)?.unbind())
+                Ok(export::array_capsules(args.py(), &matrix, requested.as_ref())?.unbind())
             })
         })
     }
@@ -135,7 +136,7 @@ impl PyMatrix {
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         guarded("as_matrix", || export::stream_capsule(py, &self.0, requested_schema))
     }

@@ -1,37 +1,55 @@
-//! The Python extension module `raptors_arrow._native`: the only room that names pyo3.
+//! The Python extension module `raptors_arrow._native`: the only module that names pyo3.
 //!
 //! A call goes: `function` sorts the arguments, `origin` says whose objects they are, `argument`
-//! makes values of them through `import` (Arrow capsules, checked by `check`) or `numpy` (the
-//! buffer protocol), `option` reads the options, the registry's function runs without the GIL, and
-//! `export` gives the result back as what came in. Every Python function is made from the registry's table.
+//! makes values of them through `import` (Arrow capsules, checked by `check` and taken over by
+//! `adopt`) or `numpy` (the buffer protocol), `pandas` chooses between the two, `option` reads the
+//! options, the registry's function runs without the GIL, and `export` gives the result back as what
+//! came in, or, by capsules, as what a consumer asks for (`requested`). Every Python function is made
+//! from the registry's table.
 //!
 //! Nothing here may let a panic through: what can panic runs inside `errors::guarded`.
 
+mod accumulator;
+mod adopt;
 mod argument;
+mod capsule;
 mod check;
 mod docs;
 mod errors;
 mod explain;
 mod export;
 mod function;
+mod groups;
 mod import;
 mod matrix;
 mod numpy;
 mod option;
 mod origin;
+mod pandas;
+mod requested;
 mod results;
 mod system;
 mod tune;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// The module; importing it needs no library but Python's own.
 #[pymodule(name = "_native", gil_used = true)]
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    only_in_the_main_interpreter()?;
+    // Now and not in the first call: a fork while another thread reads the machine or the
+    // environment would leave the child with a lock that nobody opens. What is wrong with a setting
+    // is said by the calls.
+    let _ = (crate::dispatch::machine(), crate::dispatch::num_threads());
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<matrix::PyMatrix>()?;
     m.add_class::<function::PyFunction>()?;
+    m.add_class::<accumulator::PyAccumulator>()?;
+    groups::add_to(m)?;
     m.add_class::<explain::PyExplanation>()?;
+    m.add_class::<explain::PyPass>()?;
     m.add_class::<system::PyPoolStats>()?;
     m.add_function(wrap_pyfunction!(matrix::as_matrix, m)?)?;
     m.add_function(wrap_pyfunction!(function::call_function, m)?)?;
@@ -46,4 +64,19 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     results::add_all(m)?;
     tune::add_to(m)?;
     function::add_all(m)
+}
+
+/// Objects are kept for the whole process and threads come back to Python by its GIL state, which
+/// belongs to the main interpreter: in another one the first call would wait for ever.
+#[allow(unsafe_code)]
+fn only_in_the_main_interpreter() -> PyResult<()> {
+    // SAFETY: a module is being imported, so this thread runs an interpreter.
+    let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match id {
+        0 => Ok(()),
+        _ => Err(PyImportError::new_err(
+            "raptors_arrow works in the main interpreter only, not in a subinterpreter; \
+             use threads, which run in parallel during calls, or processes",
+        )),
+    }
 }

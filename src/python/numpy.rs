@@ -7,18 +7,19 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, FixedSizeListArray, make_array};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
-use super::errors::Kind;
+use super::errors::{Kind, detached};
 use super::origin::NumPy;
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Strides};
 
 /// What an object of the buffer protocol is seen as.
 pub(super) enum Seen {
@@ -28,8 +29,13 @@ pub(super) enum Seen {
     Matrix(Matrix),
 }
 
-/// Which elements of a masked array are masked, row by row.
-pub(super) struct Mask(Vec<u8>);
+/// Which elements of a masked array are masked: a byte for each, where it lies.
+pub(super) struct Mask {
+    /// `None` where nothing is.
+    bytes: Option<PyUntypedBuffer>,
+    /// Whether it is that of one number, and set.
+    hides_number: bool,
+}
 
 impl Mask {
     pub(super) fn of(function: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -41,16 +47,13 @@ impl Mask {
                 "{function}: expected an array without a mask or a numpy.ma.MaskedArray, got {got}"
             )));
         }
-        let mask = ma.call_method1(intern!(py, "getmaskarray"), (object,))?;
-        // A copy in C order, of a byte for each element.
-        Ok(Self(mask.call_method0(intern!(py, "tobytes"))?.extract()?))
-    }
-
-    /// The nulls of `len` elements from `first` on, `step` apart.
-    fn nulls(&self, first: usize, step: usize, len: usize) -> Option<NullBuffer> {
-        let is_valid = |i: usize| self.0.get(first + i * step) == Some(&0);
-        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(len, is_valid));
-        (nulls.null_count() > 0).then_some(nulls)
+        let mask = ma.call_method1(intern!(py, "getmask"), (object,))?;
+        if is_number(object) {
+            return Ok(Self { bytes: None, hides_number: mask.is_truthy()? });
+        }
+        // `nomask`, which stands for no mask at all, has no dimension.
+        let bytes = if is_number(&mask) { None } else { Some(PyUntypedBuffer::get(&mask)?) };
+        Ok(Self { bytes, hides_number: false })
     }
 }
 
@@ -59,43 +62,43 @@ impl Mask {
 pub(super) fn seen(
     function: &'static str,
     object: &Bound<'_, PyAny>,
-    mask: Option<&Mask>,
+    mask: Option<Mask>,
     width: Option<usize>,
 ) -> PyResult<Seen> {
-    if mask.is_some_and(|mask| mask.0 == [1]) && is_number(object) {
-        return Err(Error::NullScalar { function, what: "a masked number" }.into());
+    if mask.as_ref().is_some_and(|mask| mask.hides_number) {
+        return Err(Error::NullScalar { what: "a masked number" }.in_function(function).into());
     }
-    let buffer = match PyUntypedBuffer::get(object) {
+    // pyo3 takes no buffer without strides, as those of ctypes are; a memoryview works them out.
+    let buffer = PyUntypedBuffer::get(object)
+        .or_else(|_| PyUntypedBuffer::get(PyMemoryView::from(object)?.as_any()));
+    let buffer = match buffer {
         Ok(buffer) => buffer,
         // pyo3 takes no buffer without a shape.
         Err(_) if is_number(object) => return Ok(Seen::Number),
         Err(_) => return Err(refused(function, object, None)),
     };
+    if buffer.suboffsets().is_some_and(|all| all.iter().any(|suboffset| *suboffset >= 0)) {
+        return Err(Kind::Type.error(format!(
+            "{function}: expected an array in one block of memory, got a buffer with suboffsets, \
+             whose rows lie behind pointers; copy it first, as memoryview(x).tobytes() does"
+        )));
+    }
     let Some(element) = element(buffer.format(), buffer.item_size()) else {
         return Err(refused(function, object, Some(buffer.format())));
     };
-    let (rows, columns) = match *buffer.shape() {
-        [] => return Ok(Seen::Number),
-        [rows] => (rows, None),
-        [rows, columns] => (rows, Some(columns)),
-        _ => {
-            let got = buffer.dimensions();
+    let mask = mask.and_then(|mask| mask.bytes);
+    let matrix = match (buffer.shape().len(), buffer.shape()) {
+        (0, _) => return Ok(Seen::Number),
+        (1, &[len]) => vector(function, buffer, element, mask, len, width.unwrap_or(1)),
+        (2, &[_, columns]) if width.is_some_and(|width| width != columns) => {
+            let (what, expected) = ("rows, as width says,", width.unwrap_or(0));
+            Err(Error::Width { what, expected, got: columns }.in_function(function))
+        }
+        (2, &[rows, columns]) => two_dimensional(function, buffer, element, mask, rows, columns),
+        (got, _) => {
             let message = format!("{function}: expected an array of 1 or 2 dimensions, got {got}");
             return Err(Kind::Value.error(message));
         }
-    };
-    let matrix = match (columns, width) {
-        (None, _) => {
-            let (values, copied) = by_rows(buffer);
-            let nulls = mask.and_then(|mask| mask.nulls(0, 1, rows));
-            let flat = primitive(&element, values, rows, nulls)?;
-            Matrix::reshape(&flat, width.unwrap_or(1)).map(|matrix| matrix.with_copy(copied))
-        }
-        (Some(columns), Some(width)) if columns != width => {
-            let what = "rows, as width says,";
-            Err(Error::Width { function, what, expected: width, got: columns })
-        }
-        (Some(columns), _) => two_dimensional(buffer, &element, mask, rows, columns),
     };
     Ok(Seen::Matrix(matrix.map_err(|error| error.in_function(function))?))
 }
@@ -106,39 +109,118 @@ fn is_number(object: &Bound<'_, PyAny>) -> bool {
     ndim.and_then(|ndim| ndim.extract::<usize>()).is_ok_and(|ndim| ndim == 0)
 }
 
-fn two_dimensional(
+/// A 1-D array as rows of `width`.
+fn vector(
+    function: &'static str,
     buffer: PyUntypedBuffer,
-    element: &DataType,
-    mask: Option<&Mask>,
+    element: DataType,
+    mask: Option<PyUntypedBuffer>,
+    len: usize,
+    width: usize,
+) -> crate::Result<Matrix> {
+    if let (None, Some(reason)) = (&mask, why_scattered(&buffer)) {
+        if width == 0 || !len.is_multiple_of(width) {
+            return Err(Error::Reshape { len, width }.in_function(function));
+        }
+        return strided(function, buffer, element, None, [len / width, width], reason);
+    }
+    match mask {
+        Some(mask) if len > 0 && width > 0 && len.is_multiple_of(width) => {
+            strided(function, buffer, element, Some(mask), [len / width, width], MASKED)
+        }
+        _ => Matrix::reshape(&primitive(&element, shared(buffer), len)?, width),
+    }
+}
+
+fn two_dimensional(
+    function: &'static str,
+    buffer: PyUntypedBuffer,
+    element: DataType,
+    mask: Option<PyUntypedBuffer>,
     rows: usize,
     columns: usize,
 ) -> crate::Result<Matrix> {
+    if rows == 0 || columns == 0 {
+        let none = primitive(&element, Buffer::from_vec(Vec::<u64>::new()), 0)?;
+        if columns == 0 {
+            return rows_of_nothing(&element, none, rows);
+        }
+        return Matrix::reshape(&none, columns)?.into_lists();
+    }
+    if let Some(mask) = mask {
+        return strided(function, buffer, element, Some(mask), [rows, columns], MASKED)?
+            .into_lists();
+    }
+    // One column at a time, unless there are many more of them than rows: then its rows, which
+    // would be the columns of its transpose, are the longer runs.
     let by_columns = !buffer.is_c_contiguous() && buffer.is_fortran_contiguous();
-    if by_columns && is_aligned(&buffer) {
+    if by_columns && is_aligned(&buffer) && columns <= rows.max(MANY_COLUMNS) {
         let bytes = rows * buffer.item_size();
         let values = shared(buffer);
         let columns: Vec<ArrayRef> = (0..columns)
-            .map(|i| {
-                let nulls = mask.and_then(|mask| mask.nulls(i, columns, rows));
-                primitive(element, values.slice_with_length(i * bytes, bytes), rows, nulls)
-            })
+            .map(|i| primitive(&element, values.slice_with_length(i * bytes, bytes), rows))
             .collect::<crate::Result<_>>()?;
         return Matrix::from_columns(&columns);
     }
-    let (values, copied) = by_rows(buffer);
-    let len = rows.checked_mul(columns).ok_or(Error::TooLarge {
-        function: "as_matrix",
-        rows,
-        width: columns,
-        limit: "the address space",
-    })?;
-    let flat = primitive(element, values, len, mask.and_then(|mask| mask.nulls(0, 1, len)))?;
-    let matrix = if columns == 0 {
-        rows_of_nothing(element, flat, rows)
+    if let Some(reason) = why_scattered(&buffer) {
+        return strided(function, buffer, element, None, [rows, columns], reason)?.into_lists();
+    }
+    Matrix::reshape(&primitive(&element, shared(buffer), rows * columns)?, columns)?.into_lists()
+}
+
+/// Columns that may each be seen by themselves, however few rows there are.
+const MANY_COLUMNS: usize = 1024;
+
+const MASKED: &str = "tile by tile: a masked array";
+
+/// Why an array has to be read tile by tile, if it has.
+fn why_scattered(buffer: &PyUntypedBuffer) -> Option<&'static str> {
+    if buffer.item_count() == 0 {
+        None
+    } else if !is_aligned(buffer) {
+        Some("tile by tile: an array that is not aligned to its elements")
+    } else if !buffer.is_c_contiguous() {
+        Some("tile by tile: an array whose elements do not lie one behind the other (its strides)")
     } else {
-        Matrix::reshape(&flat, columns)?.into_lists()
+        None
+    }
+}
+
+/// An array that has elements, at any strides.
+fn strided(
+    function: &'static str,
+    values: PyUntypedBuffer,
+    element: DataType,
+    mask: Option<PyUntypedBuffer>,
+    shape: [usize; 2],
+    reason: &'static str,
+) -> crate::Result<Matrix> {
+    let too_large = || {
+        let limit = "the address space";
+        Error::TooLarge { rows: shape[0], width: shape[1], limit }.in_function(function)
     };
-    Ok(matrix?.with_copy(copied))
+    let at = |buffer: PyUntypedBuffer| -> crate::Result<Strides> {
+        let width = isize::try_from(shape[1]).ok();
+        let strides = match *buffer.strides() {
+            [step] => width.and_then(|width| Some([step.checked_mul(width)?, step])),
+            [down, across] => Some([down, across]),
+            _ => None,
+        };
+        let strides = strides.ok_or_else(too_large)?;
+        let size = buffer.item_size();
+        let (low, high) = Strides::span(shape, strides, size).ok_or_else(too_large)?;
+        let start = buffer.buf_ptr().cast::<u8>().wrapping_offset(low);
+        let start = NonNull::new(start).ok_or_else(too_large)?;
+        let exported = Arc::new(Exported(buffer));
+        // SAFETY: by the buffer protocol, shape and strides lead to elements only, so every byte
+        // from the lowest element to the end of the highest belongs to the exporter's memory, which
+        // stays in place while it is exported. Others may write to it, as to any array that threads
+        // share.
+        let memory = unsafe { Buffer::from_custom_allocation(start, high.abs_diff(low), exported) };
+        Ok(Strides { memory, strides })
+    };
+    let mask = mask.map(at).transpose()?;
+    Ok(Matrix::from_strides(&element, shape, at(values)?, mask)?.with_copy(Some(reason)))
 }
 
 /// Rows of width 0, of which no element says how many there are.
@@ -149,33 +231,16 @@ fn rows_of_nothing(element: &DataType, none: ArrayRef, rows: usize) -> crate::Re
 }
 
 fn arrow(error: ArrowError) -> Error {
-    Error::Arrow { function: "as_matrix", message: error.to_string() }
+    Error::Arrow { message: error.to_string() }.in_function("as_matrix")
 }
 
-fn primitive(
-    element: &DataType,
-    values: Buffer,
-    len: usize,
-    nulls: Option<NullBuffer>,
-) -> crate::Result<ArrayRef> {
-    let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).nulls(nulls);
+fn primitive(element: &DataType, values: Buffer, len: usize) -> crate::Result<ArrayRef> {
+    let data = ArrayData::builder(element.clone()).len(len).add_buffer(values);
     Ok(make_array(data.build().map_err(arrow)?))
 }
 
 fn is_aligned(buffer: &PyUntypedBuffer) -> bool {
     (buffer.buf_ptr() as usize).is_multiple_of(buffer.item_size().max(1))
-}
-
-/// The values row by row, and why they were copied if they were.
-fn by_rows(buffer: PyUntypedBuffer) -> (Buffer, Option<&'static str>) {
-    if !is_aligned(&buffer) {
-        return (copied(&buffer), Some("an array that is not aligned to its elements"));
-    }
-    if !buffer.is_c_contiguous() {
-        let reason = "an array whose elements do not lie one behind the other (its strides)";
-        return (copied(&buffer), Some(reason));
-    }
-    (shared(buffer), None)
 }
 
 /// The memory itself, kept alive by the Python object.
@@ -196,34 +261,6 @@ fn shared(buffer: PyUntypedBuffer) -> Buffer {
 struct Exported(#[allow(dead_code)] PyUntypedBuffer);
 
 impl std::panic::RefUnwindSafe for Exported {}
-
-/// A copy of the values row by row, whatever the strides.
-fn copied(buffer: &PyUntypedBuffer) -> Buffer {
-    match buffer.item_size() {
-        1 => gathered::<u8>(buffer),
-        2 => gathered::<u16>(buffer),
-        4 => gathered::<u32>(buffer),
-        _ => gathered::<u64>(buffer),
-    }
-}
-
-fn gathered<T: ArrowNativeType>(buffer: &PyUntypedBuffer) -> Buffer {
-    let (shape, strides) = (buffer.shape(), buffer.strides());
-    let (rows, columns) = (shape[0], shape.get(1).copied().unwrap_or(1));
-    let (down, across) = (strides[0], strides.get(1).copied().unwrap_or(0));
-    let start = buffer.buf_ptr().cast::<u8>().cast_const();
-    let mut values = Vec::<T>::with_capacity(rows * columns);
-    for row in 0..rows as isize {
-        for column in 0..columns as isize {
-            // SAFETY: the indices are inside the shape, so the strides lead to an element; it may
-            // not be aligned.
-            values.push(unsafe {
-                start.offset(row * down + column * across).cast::<T>().read_unaligned()
-            });
-        }
-    }
-    Buffer::from_vec(values)
-}
 
 /// The Arrow type of a buffer's format, in this machine's byte order.
 fn element(format: &CStr, size: usize) -> Option<DataType> {
@@ -301,7 +338,7 @@ pub(super) fn returned<'py>(
     let is_masked = matrix.has_nulls() && (masks || matrix.element_type().is_integer());
     let buffer = match matrix.one_run() {
         Some(run) => run,
-        None => matrix.filled()?,
+        None => detached(py, || matrix.filled())?,
     };
     let dtype = match matrix.element_type() {
         DataType::Float32 => numpy.float32.bind(py).clone(),
@@ -314,7 +351,7 @@ pub(super) fn returned<'py>(
         return Ok(values);
     }
     let is_null = numpy.dtype.bind(py).call1((intern!(py, "bool"),))?;
-    let mask = over(numpy, matrix.null_mask()?, &matrix, is_null)?;
+    let mask = over(numpy, detached(py, || matrix.null_mask())?, &matrix, is_null)?;
     py.import(intern!(py, "numpy.ma"))?.getattr(intern!(py, "MaskedArray"))?.call1((values, mask))
 }
 

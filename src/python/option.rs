@@ -1,13 +1,15 @@
 //! From Python objects to the values of options.
 
+use std::borrow::Cow;
+
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyType};
 
 use super::argument::number;
 use super::errors::Kind;
 use super::origin::{NumPy, Polars, PyArrow};
-use crate::compute::{OptionKind, OptionSpec, OptionValue, Value};
+use crate::compute::{Function, OptionKind, OptionSpec, OptionValue, Options, Value};
 use crate::error::Error;
 
 /// The value of an option.
@@ -29,9 +31,7 @@ pub(super) fn take(
         OptionKind::Type => type_name(object)?.map(OptionValue::Text),
     };
     value.ok_or_else(|| {
-        let got = object.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string());
-        let expected = spec.kind.expected();
-        let wrong = Error::OptionValue { function, option: spec.name, expected, got };
+        let wrong = refused(function, spec.name, spec.kind.expected(), object);
         Kind::Type.error(wrong.to_string())
     })
 }
@@ -47,9 +47,74 @@ pub(super) fn width(function: &'static str, object: &Bound<'_, PyAny>) -> PyResu
         OptionValue::Count(n) if n >= 0 => Ok(usize::try_from(n).ok()),
         other => {
             let (expected, got) = (WIDTH.kind.expected(), other.to_string());
-            Err(Error::OptionValue { function, option: "width", expected, got }.into())
+            Err(Error::OptionValue { option: "width", expected, got }.in_function(function).into())
         }
     }
+}
+
+/// A `str` that was given as `what`.
+pub(super) fn word<'a>(
+    function: &str,
+    what: &str,
+    object: &'a Bound<'_, PyAny>,
+) -> PyResult<Cow<'a, str>> {
+    let Ok(word) = object.cast::<PyString>() else {
+        let got = object.get_type().fully_qualified_name()?;
+        return Err(Kind::Type.error(format!("{function}: expected {what} to be a str, got {got}")));
+    };
+    word.to_cow().map_err(|_| {
+        let got = repr(object);
+        Kind::Value.error(format!("{function}: expected {what} to be valid Unicode, got {got}"))
+    })
+}
+
+/// A whole number that was given for a parameter; one that 64 bits cannot hold is out of any range.
+pub(super) fn count(
+    function: &'static str,
+    option: &'static str,
+    expected: &str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<i64> {
+    if let Some(OptionValue::Count(n)) = whole(object) {
+        return Ok(n);
+    }
+    let is_int = object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>();
+    let kind = if is_int { Kind::Value } else { Kind::Type };
+    Err(kind.error(refused(function, option, expected.to_owned(), object).to_string()))
+}
+
+/// Options that were given by name.
+pub(super) fn named(
+    function: &'static Function,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Options> {
+    let name = function.name;
+    let mut options = Options::new();
+    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
+        let key = word(name, "the name of an option", &key)?;
+        let Some(spec) = function.options.iter().find(|spec| spec.name == key) else {
+            let known = function.options.iter().map(|spec| spec.name).collect();
+            let option = key.into_owned();
+            return Err(Error::NoSuchOption { option, known }.in_function(name).into());
+        };
+        options = options.set(spec.name, take(name, spec, &value)?);
+    }
+    Ok(options)
+}
+
+/// The error for an object that is no value of an option.
+pub(super) fn refused(
+    function: &'static str,
+    option: &'static str,
+    expected: String,
+    object: &Bound<'_, PyAny>,
+) -> Error {
+    Error::OptionValue { option, expected, got: repr(object) }.in_function(function)
+}
+
+/// How Python writes an object; it may refuse.
+fn repr(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string())
 }
 
 fn text(object: &Bound<'_, PyAny>) -> Option<OptionValue> {
@@ -109,7 +174,8 @@ fn type_name(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         let is_scalar = class.map(|class| class.is_subclass(numpy.generic.bind(py))).transpose()?;
         let dtype = numpy.dtype.bind(py);
         let dtype = match is_scalar {
-            Some(true) => Some(dtype.call1((object,))?),
+            // NumPy refuses those of its classes that are no type of their own, as np.integer.
+            Some(true) => dtype.call1((object,)).ok(),
             _ => object.is_instance(dtype)?.then(|| object.clone()),
         };
         if let Some(dtype) = dtype {

@@ -4,6 +4,7 @@
 //! here. Classes are looked up once and kept.
 
 use arrow_schema::DataType;
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -26,6 +27,10 @@ pub(super) enum Origin<'py> {
     PolarsSeries(Bound<'py, PyAny>),
     /// `polars.DataFrame`.
     PolarsFrame,
+    /// `pandas.Series`, itself.
+    PandasSeries(Bound<'py, PyAny>),
+    /// `pandas.DataFrame`, itself.
+    PandasFrame(Bound<'py, PyAny>),
     /// `numpy.ndarray`.
     NumPy,
     /// `numpy.ma.MaskedArray`.
@@ -35,6 +40,8 @@ pub(super) enum Origin<'py> {
 }
 
 impl<'py> Origin<'py> {
+    /// Asks the libraries whose calls are the smallest first. pandas comes last: beside what its
+    /// own objects cost to make, to be asked for is nothing.
     pub(super) fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = object.py();
         if let Some(pyarrow) = PyArrow::loaded(py) {
@@ -67,12 +74,25 @@ impl<'py> Origin<'py> {
                 return Ok(Self::PolarsFrame);
             }
         }
+        if let Some(pandas) = Pandas::loaded(py) {
+            if object.is_instance(pandas.series.bind(py))? {
+                return Ok(Self::PandasSeries(object.clone()));
+            }
+            if object.is_instance(pandas.frame.bind(py))? {
+                return Ok(Self::PandasFrame(object.clone()));
+            }
+        }
         Ok(Self::Other)
     }
 
     /// Whether its columns are the columns of the matrix: a table has no null rows.
     pub(super) fn is_table(&self) -> bool {
         matches!(self, Self::PyArrowBatch | Self::PyArrowTable | Self::PolarsFrame)
+    }
+
+    /// Whether it has an index, which its results get too.
+    pub(super) fn is_pandas(&self) -> bool {
+        matches!(self, Self::PandasSeries(_) | Self::PandasFrame(_))
     }
 }
 
@@ -95,12 +115,12 @@ fn attribute(module: &Bound<'_, PyAny>, name: &str) -> Option<Py<PyAny>> {
     Some(module.getattr(name).ok()?.unbind())
 }
 
-/// What this room uses of pyarrow.
+/// What this module uses of pyarrow.
 pub(super) struct PyArrow {
     pub(super) array: Py<PyType>,
     chunked_array: Py<PyType>,
     record_batch: Py<PyType>,
-    table: Py<PyType>,
+    pub(super) table: Py<PyType>,
     pub(super) scalar: Py<PyType>,
     pub(super) to_array: Py<PyAny>,
     pub(super) to_chunked_array: Py<PyAny>,
@@ -111,6 +131,9 @@ pub(super) struct PyArrow {
     /// is known already, half the cost of capsules, whose schema is written, read and thrown away.
     pub(super) export_to_c: Option<Py<PyAny>>,
     pub(super) import_from_c: Option<Py<PyAny>>,
+    /// `Array.__arrow_c_array__`, and what gives the attribute `Array.type` of an array.
+    pub(super) to_capsules: Py<PyAny>,
+    get_type: Py<PyAny>,
     /// The types of numbers, by the names that Arrow has for them.
     numbers: Vec<(DataType, Py<PyAny>)>,
 }
@@ -127,6 +150,8 @@ impl PyArrow {
         let found = Self {
             export_to_c: attribute(array.bind(py), "_export_to_c"),
             import_from_c: attribute(array.bind(py), "_import_from_c"),
+            to_capsules: attribute(array.bind(py), "__arrow_c_array__")?,
+            get_type: attribute(array.bind(py).getattr("type").ok()?.as_any(), "__get__")?,
             array,
             chunked_array: class(&module, "ChunkedArray")?,
             record_batch: class(&module, "RecordBatch")?,
@@ -147,6 +172,33 @@ impl PyArrow {
         Some(LOADED.get_or_init(py, || found))
     }
 
+    /// The type of an array as pyarrow itself has it, whatever a class that somebody derived in
+    /// Python says of it; `None` if such a class exports its arrays in a way of its own.
+    pub(super) fn type_of<'py>(
+        &self,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = array.py();
+        if is_written_in_c(array) {
+            return array.getattr(intern!(py, "type")).map(Some);
+        }
+        let export = array.get_type().getattr(intern!(py, "__arrow_c_array__"))?;
+        if !self.to_capsules.bind(py).is(&export) {
+            return Ok(None);
+        }
+        self.get_type.bind(py).call1((array,)).map(Some)
+    }
+
+    /// Whether a type of pyarrow is one of numbers.
+    pub(super) fn is_number(&self, data_type: &Bound<'_, PyAny>) -> PyResult<bool> {
+        for (_, number) in &self.numbers {
+            if data_type.eq(number)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// pyarrow's type for a type of numbers.
     pub(super) fn number_type<'py>(
         &self,
@@ -158,7 +210,15 @@ impl PyArrow {
     }
 }
 
-/// What this room uses of NumPy.
+/// Whether the class of an object is written in C, so that nobody has overridden its attributes.
+#[allow(unsafe_code)]
+fn is_written_in_c(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the type is alive as long as its object, and only asked for its flags.
+    let flags = unsafe { ffi::PyType_GetFlags(object.get_type_ptr()) };
+    flags & ffi::Py_TPFLAGS_HEAPTYPE == 0
+}
+
+/// What this module uses of NumPy.
 pub(super) struct NumPy {
     pub(super) ndarray: Py<PyType>,
     /// The base of all NumPy scalars.
@@ -189,7 +249,7 @@ impl NumPy {
     }
 }
 
-/// What this room uses of polars.
+/// What this module uses of polars.
 pub(super) struct Polars {
     pub(super) series: Py<PyType>,
     pub(super) frame: Py<PyType>,
@@ -208,6 +268,40 @@ impl Polars {
             series: class(&module, "Series")?,
             frame: class(&module, "DataFrame")?,
             data_type: class(&module, "DataType")?,
+        };
+        Some(LOADED.get_or_init(py, || found))
+    }
+}
+
+/// What this module uses of pandas.
+pub(super) struct Pandas {
+    pub(super) series: Py<PyType>,
+    pub(super) frame: Py<PyType>,
+    /// What holds Arrow data in a column.
+    pub(super) arrow_array: Py<PyType>,
+    /// What holds numbers and a mask in a column.
+    pub(super) floating_array: Py<PyType>,
+    pub(super) integer_array: Py<PyType>,
+    /// `pandas.NA`.
+    pub(super) missing: Py<PyAny>,
+}
+
+impl Pandas {
+    /// `None` until pandas was imported.
+    pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
+        static LOADED: PyOnceLock<Pandas> = PyOnceLock::new();
+        if let Some(loaded) = LOADED.get(py) {
+            return Some(loaded);
+        }
+        let module = imported(py, intern!(py, "pandas"))?;
+        let arrays = module.getattr(intern!(py, "arrays")).ok()?;
+        let found = Self {
+            series: class(&module, "Series")?,
+            frame: class(&module, "DataFrame")?,
+            arrow_array: class(&arrays, "ArrowExtensionArray")?,
+            floating_array: class(&arrays, "FloatingArray")?,
+            integer_array: class(&arrays, "IntegerArray")?,
+            missing: attribute(&module, "NA")?,
         };
         Some(LOADED.get_or_init(py, || found))
     }

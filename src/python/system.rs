@@ -3,10 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::errors::{Kind, guarded};
+use super::errors::guarded;
+use super::option;
 use crate::buffer::{self, PoolStats};
 use crate::compute::registry;
+use crate::dispatch::settings::MAX_THREADS;
 use crate::dispatch::{self, Level, machine, num_threads, threads_started};
+use crate::error::Error;
 
 /// Optional parts of the crate that are in this build.
 const FEATURES: [&str; 1] = ["python"];
@@ -87,11 +90,17 @@ pub(super) fn get_num_threads() -> PyResult<usize> {
 /// 1
 /// >>> ra.set_num_threads(before)
 #[pyfunction]
-pub(super) fn set_num_threads(n: i64) -> PyResult<()> {
-    let n = usize::try_from(n).map_err(|_| {
-        Kind::Value.error(format!("set_num_threads: expected 1 to 1024 threads, got {n}"))
-    })?;
-    Ok(dispatch::set_num_threads(n)?)
+pub(super) fn set_num_threads(n: &Bound<'_, PyAny>) -> PyResult<()> {
+    const FUNCTION: &str = "set_num_threads";
+    let expected = format!("a whole number from 1 to {MAX_THREADS}");
+    let n = option::count(FUNCTION, "n", &expected, n)?;
+    match usize::try_from(n) {
+        Ok(threads @ 1..=MAX_THREADS) => Ok(dispatch::set_num_threads(threads)?),
+        _ => {
+            let got = n.to_string();
+            Err(Error::OptionValue { option: "n", expected, got }.in_function(FUNCTION).into())
+        }
+    }
 }
 
 /// What the pool of output buffers holds and has done.

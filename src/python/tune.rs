@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyInt};
 
-use super::errors::{Kind, guarded};
+use super::errors::{Kind, detached, guarded};
+use super::option;
 use crate::dispatch::{
     self, Family, Machine, Measurements, Profile, Store, Traffic, Work, machine, settings,
 };
@@ -54,21 +55,47 @@ pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// True
 #[pyfunction]
 #[pyo3(signature = (kind, nbytes, threads=1, seconds=0.1))]
-fn bandwidth(py: Python<'_>, kind: &str, nbytes: i64, threads: i64, seconds: f64) -> PyResult<f64> {
-    let traffic = match kind {
-        "read" => Traffic::Read,
-        "copy" => Traffic::Copy,
-        _ => {
-            let message = format!("bandwidth: option kind: expected read or copy, got {kind:?}");
-            return Err(Kind::Value.error(message));
+fn bandwidth(
+    py: Python<'_>,
+    #[pyo3(from_py_with = traffic)] kind: Traffic,
+    #[pyo3(from_py_with = bytes)] nbytes: usize,
+    #[pyo3(from_py_with = threads)] threads: usize,
+    #[pyo3(from_py_with = seconds)] seconds: f64,
+) -> PyResult<f64> {
+    guarded(BANDWIDTH, || Ok(detached(py, || dispatch::bandwidth(kind, nbytes, threads, seconds))?))
+}
+
+const BANDWIDTH: &str = "bandwidth";
+
+fn traffic(kind: &Bound<'_, PyAny>) -> PyResult<Traffic> {
+    match option::word(BANDWIDTH, "kind", kind)?.as_ref() {
+        "read" => Ok(Traffic::Read),
+        "copy" => Ok(Traffic::Copy),
+        other => {
+            let message = format!("bandwidth: option kind: expected read or copy, got {other:?}");
+            Err(Kind::Value.error(message))
         }
-    };
+    }
+}
+
+fn bytes(nbytes: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let n = option::count(BANDWIDTH, "nbytes", "a number of bytes that fit the memory", nbytes)?;
     // What is negative is as far out of range as nothing.
-    let [bytes, threads] = [nbytes, threads].map(|n| usize::try_from(n).unwrap_or(0));
-    guarded(
-        "bandwidth",
-        || Ok(py.detach(|| dispatch::bandwidth(traffic, bytes, threads, seconds))?),
-    )
+    Ok(usize::try_from(n).unwrap_or(0))
+}
+
+fn threads(threads: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let n = option::count(BANDWIDTH, "threads", "1 to 1024", threads)?;
+    Ok(usize::try_from(n).unwrap_or(0))
+}
+
+fn seconds(seconds: &Bound<'_, PyAny>) -> PyResult<f64> {
+    seconds.extract().map_err(|_| {
+        let expected = "more than 0 and at most 60".to_owned();
+        let is_int = seconds.is_instance_of::<PyInt>(); // of a size that no float has
+        let wrong = option::refused(BANDWIDTH, "seconds", expected, seconds);
+        (if is_int { Kind::Value } else { Kind::Type }).error(wrong.to_string())
+    })
 }
 
 /// Say whether this machine has a profile, and whether this process uses it.
@@ -125,7 +152,7 @@ fn measure(py: Python<'_>, progress: Py<PyAny>) -> PyResult<Bound<'_, PyDict>> {
             let told = Python::attach(|py| progress.call1(py, (done, steps, name)).map(drop));
             told.map_err(|error| raised = Some(error)).is_ok()
         };
-        let measured = py.detach(|| dispatch::measure(told));
+        let measured = detached(py, || dispatch::measure(told));
         match raised {
             Some(error) => Err(error),
             None => named(py, measured?.values()),

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use raptors_arrow::compute::registry::{ArgumentKind, Explanation};
-use raptors_arrow::compute::{Function, OptionKind, OptionValue, Options, Value, list_functions};
+use raptors_arrow::compute::registry::ArgumentKind;
+use raptors_arrow::compute::{
+    Function, OptionKind, OptionValue, Options, Pass, Value, list_functions,
+};
 use raptors_arrow::{Error, Matrix};
 
 use super::forms::{Form, Layout, as_held, matrix};
@@ -33,8 +35,26 @@ impl Call {
         self.function.call(&self.with(x), &self.options)
     }
 
-    pub fn explain(&self, x: &Matrix) -> Result<Explanation, Error> {
+    pub fn explain(&self, x: &Matrix) -> Result<Vec<Pass>, Error> {
         self.function.explain(&self.with(x), &self.options)
+    }
+
+    /// The same call with other objects for its further arguments.
+    pub fn map_arguments(&self, map: impl Fn(&Value) -> Value) -> Self {
+        Self {
+            function: self.function,
+            other: Arc::clone(&self.other),
+            settings: self.settings.clone(),
+            arguments: self.arguments.iter().map(map).collect(),
+            options: self.options.clone(),
+        }
+    }
+
+    /// Whether the rows of the first argument are vectors, which plain numbers are not.
+    pub fn is_by_rows(&self) -> bool {
+        let has_axis = self.function.options.iter().any(|option| option.name == "axis");
+        let is_rows = self.function.arguments[0].kind == ArgumentKind::Rows;
+        is_rows && (!has_axis || self.settings.axis == Some(1))
     }
 
     pub fn expected(&self, x: &Table) -> Answer {
@@ -252,7 +272,7 @@ fn seconds(random: &mut Random, function: &Function, x: First<'_>) -> Vec<Second
             let queries = 1 + random.below(5);
             vec![plain(Other::Row(row)), table(random, queries, width)]
         }
-        ArgumentKind::Matrix => {
+        ArgumentKind::Matrix | ArgumentKind::Rows => {
             let others = 1 + random.below(6);
             if function.name == "matmul" {
                 vec![table(random, width, others), plain(Other::Row(row))]

@@ -31,11 +31,33 @@ pub fn ordered_sum(x: &[f64]) -> f64 {
     tree(&leaves, &|a, b| a + b).unwrap_or(-0.0)
 }
 
+/// A number as the sum of two float64: the nearest, or one near it, and the rest.
+pub type Pair = (f64, f64);
+
+/// `a + b`, rounded, and what rounding took away: 0 where the sum is not finite.
+fn two_sum(a: f64, b: f64) -> Pair {
+    let sum = a + b;
+    let of_b = sum - a;
+    let rest = (a - (sum - of_b)) + (b - of_b);
+    (sum, if sum.is_finite() { rest } else { 0.0 })
+}
+
+/// A pair moved by a distance.
+pub fn moved(pair: Pair, by: f64) -> Pair {
+    two_sum(pair.0, pair.1 + by)
+}
+
+/// The distance of two pairs.
+fn apart(from: Pair, to: Pair) -> f64 {
+    let (high, rest) = two_sum(to.0, -from.0);
+    high + (rest + (to.1 - from.1))
+}
+
 /// Count, mean, and sum of squared distances from the mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     pub count: f64,
-    pub mean: f64,
+    pub mean: Pair,
     pub squares: f64,
 }
 
@@ -43,14 +65,14 @@ pub struct Spread {
 /// and LeVeque say.
 pub fn spread(x: &[Option<f64>]) -> Spread {
     let leaves: Vec<Spread> = x.chunks(LEAF).map(leaf_spread).collect();
-    let nothing = Spread { count: 0.0, mean: 0.0, squares: 0.0 };
+    let nothing = Spread { count: 0.0, mean: (0.0, 0.0), squares: 0.0 };
     tree(&leaves, &join).unwrap_or(nothing)
 }
 
 fn leaf_spread(leaf: &[Option<f64>]) -> Spread {
     let count = leaf.iter().flatten().count() as f64;
     let Some(shift) = leaf.iter().flatten().next().copied() else {
-        return Spread { count, mean: 0.0, squares: 0.0 };
+        return Spread { count, mean: (0.0, 0.0), squares: 0.0 };
     };
     // A null is as far from the shift as the shift itself.
     let distance = |x: &Option<f64>| x.unwrap_or(shift) - shift;
@@ -66,7 +88,7 @@ fn leaf_spread(leaf: &[Option<f64>]) -> Spread {
     } else {
         around
     };
-    Spread { count, mean: shift + mean, squares }
+    Spread { count, mean: (shift, mean), squares }
 }
 
 fn join(left: Spread, right: Spread) -> Spread {
@@ -77,26 +99,68 @@ fn join(left: Spread, right: Spread) -> Spread {
         return left;
     }
     let count = left.count + right.count;
-    let apart = right.mean - left.mean;
+    let apart = apart(left.mean, right.mean);
     let part = right.count / count;
     let between = apart * apart * (left.count * part);
     let squares = left.squares + right.squares + between;
-    Spread { count, mean: left.mean + apart * part, squares }
+    // From the mean of the more: it moves less.
+    let mean = if right.count > left.count {
+        moved(right.mean, -apart * (left.count / count))
+    } else {
+        moved(left.mean, apart * part)
+    };
+    Spread { count, mean, squares }
 }
 
-/// The root of the sum of squares of float64 numbers, also where squares overflow or vanish: then
-/// of numbers scaled by a power of two, far enough that no square of any float64 vanishes.
-pub fn root_of_squares(x: &[f64]) -> f64 {
-    let scaled = |by: f64| -> f64 {
-        let squares: Vec<f64> = x.iter().map(|x| (x * by) * (x * by)).collect();
-        ordered_sum(&squares).sqrt() / by
-    };
-    let plain = scaled(1.0);
-    if plain == f64::INFINITY {
-        scaled((-600f64).exp2())
-    } else if plain < 1e-140 {
-        scaled(600f64.exp2())
-    } else {
-        plain
+/// The powers of two that numbers are multiplied by: where something overflows, and where squares
+/// vanish. No square of any float64 does either then.
+pub const DOWN: f64 = f64::from_bits((1023 - 600) << 52);
+pub const UP: f64 = f64::from_bits((1023 + 600) << 52);
+
+/// A measure of float64 numbers, and what they were multiplied by: 1, unless it is in doubt then.
+/// `power` says by what to multiply, if a measure is in doubt.
+pub fn looked_at_twice<M>(
+    x: &[Option<f64>],
+    measure: impl Fn(&[Option<f64>]) -> M,
+    power: impl Fn(&M) -> Option<f64>,
+) -> (M, f64) {
+    let plain = measure(x);
+    match power(&plain) {
+        None => (plain, 1.0),
+        Some(by) => {
+            let scaled: Vec<Option<f64>> = x.iter().map(|x| x.map(|x| x * by)).collect();
+            (measure(&scaled), by)
+        }
     }
+}
+
+/// By what to multiply for a sum.
+pub fn power_for_sum(sum: f64) -> Option<f64> {
+    (!sum.is_finite()).then_some(DOWN)
+}
+
+/// By what to multiply for a sum of squares.
+pub fn power_for_squares(squares: f64) -> Option<f64> {
+    match squares {
+        f64::INFINITY => Some(DOWN),
+        _ if squares < 1e-280 => Some(UP),
+        _ => None,
+    }
+}
+
+/// By what to multiply for a spread. Numbers beyond 1e-120 that differ at all differ by more than
+/// 1e-140.
+pub fn power_for_spread(spread: &Spread) -> Option<f64> {
+    match spread.squares {
+        squares if !squares.is_finite() => Some(DOWN),
+        squares if squares < 1e-280 && spread.mean.0.abs() < 1e-120 && spread.count > 1.0 => {
+            Some(UP)
+        }
+        _ => None,
+    }
+}
+
+/// The sum of terms of the numbers, each in its place.
+pub fn sum_of_terms(x: &[Option<f64>], term: impl Fn(f64) -> f64) -> f64 {
+    ordered_sum(&x.iter().map(|x| x.map_or(-0.0, &term)).collect::<Vec<_>>())
 }

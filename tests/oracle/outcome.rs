@@ -66,7 +66,7 @@ pub enum Failure {
 impl Failure {
     /// Whether the error says this.
     pub fn is(&self, error: &Error) -> bool {
-        match (self, error) {
+        match (self, error.kind()) {
             (
                 Self::Overflow { what, index, into },
                 Error::Overflow { what: w, index: i, into: t, .. },
@@ -75,6 +75,9 @@ impl Failure {
             | (Self::Either { row, .. }, Error::DivisionByZero { row: r, .. }) => row == r,
             (Self::Either { row, into }, Error::Overflow { what, index, into: t, .. }) => {
                 *what == "row" && row == index && into == t
+            }
+            (Self::Overflow { what, index, into }, Error::Cast { row, into: t }) => {
+                *what == "row" && index == row && into == t
             }
             (Self::Number { element }, Error::Number { element: e, .. }) => element == e,
             _ => false,

@@ -44,7 +44,17 @@ fn sum_of(x: &[f64], y: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
 
 #[allow(clippy::unnecessary_wraps, reason = "a measure")]
 pub fn dot(x: &[f64], y: &[f64]) -> Option<f64> {
-    Some(sum_of(x, y, |x, y| x * y))
+    let product = |x: &[f64], y: &[f64]| sum_of(x, y, |x, y| x * y);
+    let plain = product(x, y);
+    // What is not finite itself makes nothing finite.
+    if plain.is_finite() || x.iter().chain(y).any(|v| !v.is_finite()) {
+        return Some(plain);
+    }
+    let (of_x, of_y) = (exponent(x), exponent(y));
+    let scaled = product(&over(x, of_x), &over(y, of_y));
+    // Half of the power at a time, because all of it may not be a number.
+    let half = (of_x + of_y) / 2;
+    Some(scaled * f64::from(half).exp2() * f64::from(of_x + of_y - half).exp2())
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "a measure")]
@@ -58,18 +68,19 @@ fn is_safe(squares: f64) -> bool {
     !(root < 1e-140 || root == f64::INFINITY)
 }
 
-/// The power of two that brings the largest magnitude near 1.
-fn scale(x: &[f64]) -> f64 {
-    let largest = x.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
-    if largest == 0.0 || largest.is_infinite() {
-        return 1.0;
+/// The exponent of the largest finite magnitude, kept where its inverse is a number.
+fn exponent(x: &[f64]) -> i32 {
+    let finite = x.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+    let largest = finite.fold(0.0f64, f64::max);
+    if largest == 0.0 {
+        return 0;
     }
     let exponent = (-1074..1024).rev().find(|e| f64::from(*e).exp2() <= largest).unwrap();
-    f64::from(-exponent.clamp(-1000, 1000)).exp2()
+    exponent.clamp(-1000, 1000)
 }
 
-fn times(x: &[f64], by: f64) -> Vec<f64> {
-    x.iter().map(|x| x * by).collect()
+fn over(x: &[f64], exponent: i32) -> Vec<f64> {
+    x.iter().map(|x| x * f64::from(-exponent).exp2()).collect()
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "a measure")]
@@ -79,22 +90,25 @@ pub fn l2(x: &[f64], y: &[f64]) -> Option<f64> {
     if is_safe(plain) {
         return Some(plain.sqrt());
     }
-    let by = scale(&[x, y].concat());
-    Some(squares(&times(x, by), &times(y, by)).sqrt() / by)
+    let by = exponent(&[x, y].concat());
+    Some(squares(&over(x, by), &over(y, by)).sqrt() * f64::from(by).exp2())
 }
 
-/// Null for a zero vector.
+/// Null for a zero vector, whatever the other is.
 pub fn cosine(x: &[f64], y: &[f64]) -> Option<f64> {
     let square = |x: &[f64]| sum_of(x, x, |x, y| x * y);
     if !is_safe(square(x)) || !is_safe(square(y)) {
-        let (x, y) = (times(x, scale(x)), times(y, scale(y)));
+        let (x, y) = (over(x, exponent(x)), over(y, exponent(y)));
         return plain_cosine(sum_of(&x, &y, |x, y| x * y), square(&x), square(&y));
     }
     plain_cosine(sum_of(x, y, |x, y| x * y), square(x), square(y))
 }
 
 fn plain_cosine(product: f64, x: f64, y: f64) -> Option<f64> {
-    let (x, y) = (x.sqrt(), y.sqrt());
-    let is_zero = !(x.is_nan() || y.is_nan()) && (x == 0.0 || y == 0.0);
-    (!is_zero).then(|| (product / (x * y)).clamp(-1.0, 1.0))
+    if x == 0.0 || y == 0.0 {
+        return None;
+    }
+    // A vector and itself, or its opposite.
+    let norms = if x == y && product.abs() == x { x } else { x.sqrt() * y.sqrt() };
+    Some((product / norms).clamp(-1.0, 1.0))
 }

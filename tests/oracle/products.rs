@@ -216,7 +216,8 @@ pub fn correlation(x: &Table) -> Answer {
     })
 }
 
-/// The rows with the best scores, which are those of the functions row by row, to the bit.
+/// The rows with the best scores, which are those of the functions row by row, to the bit; of
+/// float16 before they are rounded.
 pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
     let to = real_type(&x.element);
     let (measure, largest_first): (Measure, bool) = match settings.metric.as_str() {
@@ -231,7 +232,9 @@ pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
         let mut all: Vec<(usize, f64)> = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             let score = row.as_ref().and_then(|row| measure(row, query));
-            all.extend(score.map(|score| (index, rounded(&to, score).to_f64())));
+            // float16 has too few digits to rank by.
+            let ranked = if to == DataType::Float16 { &DataType::Float64 } else { &to };
+            all.extend(score.map(|score| (index, rounded(ranked, score).to_f64())));
         }
         // Stable, so ties stay in the order of the rows; NaN after every number.
         all.sort_by(|(_, a), (_, b)| {
@@ -244,13 +247,16 @@ pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
         let found = query.map_or_else(Vec::new, |query| best(&query));
         let at = |i: usize| found.get(i).copied();
         let indices = (0..length).map(|i| at(i).map(|(row, _)| Number::Int(row as i64)));
-        let scores = (0..length).map(|i| at(i).map(|(_, score)| Number::Float(score)));
+        let scores = (0..length).map(|i| at(i).map(|(_, score)| rounded(&to, score)));
         (indices.collect::<Vec<_>>(), scores.collect::<Vec<_>>())
     };
     let indices = DataType::Int64;
     match query {
         Other::Row(query) => {
-            let (places, scores) = filled(whole(query), settings.k.min(x.rows.len()));
+            // The rows found, at most k.
+            let (mut places, mut scores) = filled(whole(query), settings.k.min(x.rows.len()));
+            places.retain(Option::is_some);
+            scores.retain(Option::is_some);
             let parts = [Part::of_values(&indices, &places), Part::of_values(&to, &scores)];
             Ok(Outcome { parts: parts.into() })
         }

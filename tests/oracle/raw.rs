@@ -1,7 +1,7 @@
 //! The buffers of a result, joined over its chunks: a quick way to see that two are the same.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_schema::DataType;
 use raptors_arrow::compute::Value;
@@ -50,6 +50,8 @@ impl Raw {
                     self.join(&inner.collect::<Vec<_>>());
                 }
             }
+            Some(DataType::List(_)) => self.join_lists::<i32>(chunks),
+            Some(DataType::LargeList(_)) => self.join_lists::<i64>(chunks),
             Some(number) if number.is_numeric() => {
                 let bytes = chunks.iter().map(|chunk| {
                     let data = chunk.to_data();
@@ -61,5 +63,17 @@ impl Raw {
             }
             other => panic!("no raw form of {other:?}"),
         }
+    }
+
+    /// The lengths of lists, and the elements that they have.
+    fn join_lists<O: OffsetSizeTrait>(&mut self, chunks: &[ArrayRef]) {
+        let (mut lengths, mut elements) = (Vec::new(), Vec::new());
+        for list in chunks.iter().map(|chunk| chunk.as_list::<O>()) {
+            lengths.extend(list.offsets().lengths().flat_map(usize::to_le_bytes));
+            let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
+            elements.push(list.values().slice(first.as_usize(), (last - first).as_usize()));
+        }
+        self.values.push(lengths);
+        self.join(&elements);
     }
 }

@@ -4,7 +4,9 @@ use arrow_schema::DataType;
 
 use super::Table;
 use super::numbers::{Number, integer, rounded};
-use super::order::{ordered_sum, root_of_squares, spread};
+use super::order::{
+    looked_at_twice, power_for_spread, power_for_squares, power_for_sum, spread, sum_of_terms,
+};
 use super::outcome::{Failure, Outcome, Part};
 use super::spec::{Answer, Order, Settings, precedes, real_type};
 
@@ -54,12 +56,25 @@ fn reals(x: &Table, settings: &Settings, least: usize, f: impl Fn(Sequence<'_>) 
     reduced(x, settings, least, &to, |sequence| Some(rounded(&to, f(sequence))))
 }
 
-fn float_sum(x: Sequence<'_>, term: impl Fn(f64) -> f64) -> f64 {
+/// The numbers as float64.
+fn wide(x: Sequence<'_>) -> Vec<Option<f64>> {
+    x.iter().map(|v| v.map(Number::to_f64)).collect()
+}
+
+/// A sum of terms, and what elements were multiplied by on the way: only float64 can overflow or
+/// vanish in float64.
+fn float_sum(
+    x: Sequence<'_>,
+    element: &DataType,
+    term: impl Fn(f64) -> f64,
+    power: impl Fn(f64) -> Option<f64>,
+) -> (f64, f64) {
     if x.iter().all(Option::is_none) {
-        return 0.0;
+        return (0.0, 1.0);
     }
-    let in_place: Vec<f64> = x.iter().map(|v| v.map_or(-0.0, |v| term(v.to_f64()))).collect();
-    ordered_sum(&in_place)
+    let is_wide = *element == DataType::Float64;
+    let power = |sum: &f64| power(*sum).filter(|_| is_wide);
+    looked_at_twice(&wide(x), |x| sum_of_terms(x, &term), power)
 }
 
 fn integer_sum(x: Sequence<'_>) -> i128 {
@@ -70,7 +85,12 @@ pub fn sum(x: &Table, settings: &Settings) -> Answer {
     let to = match &x.element {
         unsigned if unsigned.is_unsigned_integer() => DataType::UInt64,
         signed if signed.is_signed_integer() => DataType::Int64,
-        _ => return reals(x, settings, 0, |s| float_sum(s, |v| v)),
+        _ => {
+            return reals(x, settings, 0, |s| {
+                let (sum, by) = float_sum(s, &x.element, |v| v, power_for_sum);
+                sum / by
+            });
+        }
     };
     reduced(x, settings, 0, &to, |s| integer(&to, integer_sum(s)))
 }
@@ -81,7 +101,8 @@ pub fn mean(x: &Table, settings: &Settings) -> Answer {
         if x.element.is_integer() && count > 0 {
             return exact_quotient(integer_sum(s), count as i128);
         }
-        float_sum(s, |v| v) / count as f64
+        let (sum, by) = float_sum(s, &x.element, |v| v, power_for_sum);
+        sum / count as f64 / by
     })
 }
 
@@ -135,26 +156,29 @@ pub fn count(x: &Table, settings: &Settings) -> Answer {
 }
 
 pub fn var(x: &Table, settings: &Settings, root: bool) -> Answer {
+    let is_wide = x.element == DataType::Float64;
     reals(x, settings, settings.ddof + 1, |s| {
-        let wide: Vec<Option<f64>> = s.iter().map(|v| v.map(Number::to_f64)).collect();
-        let spread = spread(&wide);
+        let power = |found: &_| power_for_spread(found).filter(|_| is_wide);
+        let (spread, by) = looked_at_twice(&wide(s), spread, power);
         let variance = spread.squares / (spread.count - settings.ddof as f64);
-        if root { variance.sqrt() } else { variance }
+        if root { variance.sqrt() / by } else { variance / by / by }
     })
 }
 
 pub fn norm(x: &Table, settings: &Settings) -> Answer {
-    let is_wide = real_type(&x.element) == DataType::Float64;
     reals(x, settings, 0, |s| {
         let values: Vec<f64> = s.iter().map(|v| v.map_or(0.0, Number::to_f64)).collect();
         match settings.order {
-            Order::One => float_sum(s, f64::abs),
+            Order::One => {
+                let (sum, by) = float_sum(s, &x.element, f64::abs, power_for_sum);
+                sum / by
+            }
             Order::Infinity if values.iter().any(|v| v.is_nan()) => f64::NAN,
             Order::Infinity => values.iter().fold(0.0f64, |a, b| a.max(b.abs())),
-            Order::Two if s.iter().all(Option::is_none) => 0.0,
-            Order::Two if is_wide => root_of_squares(&values),
-            // Squares of the narrower ones fit float64.
-            Order::Two => float_sum(s, |v| v * v).sqrt(),
+            Order::Two => {
+                let (squares, by) = float_sum(s, &x.element, |v| v * v, power_for_squares);
+                squares.sqrt() / by
+            }
         }
     })
 }

@@ -4,30 +4,52 @@ use arrow_schema::DataType;
 
 use super::Table;
 use super::numbers::{Number, rounded, roundoff};
-use super::order::{ordered_sum, root_of_squares, spread};
+use super::order::{
+    looked_at_twice, moved, ordered_sum, power_for_spread, power_for_squares, power_for_sum,
+    spread, sum_of_terms,
+};
 use super::outcome::Outcome;
 use super::spec::{Answer, Order, Settings, real_type};
 
 /// The numbers of a sequence that are not null, with their places.
 type Sequence<'a> = &'a [Option<f64>];
 
-/// What is measured of a sequence: the offset and the divisor, `None` for a null result.
-type Measure<'a> = &'a dyn Fn(Sequence<'_>) -> Option<(f64, f64)>;
+/// What is done to elements: `(x · power − offset − rest) / divisor`.
+#[derive(Clone, Copy)]
+struct Found {
+    power: f64,
+    offset: f64,
+    rest: f64,
+    divisor: f64,
+}
+
+const NONE: Found = Found { power: 1.0, offset: 0.0, rest: 0.0, divisor: 1.0 };
+
+/// What is measured of a sequence: `None` for a null result.
+type Measure<'a> = &'a dyn Fn(Sequence<'_>) -> Option<Found>;
+
+/// Only float64 can overflow or vanish in float64.
+fn is_wide(x: &Table) -> bool {
+    x.element == DataType::Float64
+}
 
 pub fn normalize(x: &Table, settings: &Settings) -> Answer {
-    let is_wide = x.element != DataType::Float32;
     let norm = |s: Sequence<'_>| {
         let values: Vec<f64> = s.iter().map(|v| v.unwrap_or(0.0)).collect();
-        let sum_of =
-            |f: fn(f64) -> f64| ordered_sum(&values.iter().map(|v| f(*v)).collect::<Vec<_>>());
-        let norm = match settings.order {
-            Order::One => sum_of(f64::abs),
-            Order::Infinity if values.iter().any(|v| v.is_nan()) => f64::NAN,
-            Order::Infinity => values.iter().fold(0.0f64, |a, b| a.max(b.abs())),
-            Order::Two if is_wide => root_of_squares(&values),
-            Order::Two => sum_of(|v| v * v).sqrt(),
+        let sum_of = |term: fn(f64) -> f64, power: fn(f64) -> Option<f64>| {
+            let power = |sum: &f64| power(*sum).filter(|_| is_wide(x));
+            looked_at_twice(s, |s| sum_of_terms(s, term), power)
         };
-        (norm != 0.0).then_some((0.0, norm))
+        let (divisor, power) = match settings.order {
+            Order::One => sum_of(f64::abs, power_for_sum),
+            Order::Infinity if values.iter().any(|v| v.is_nan()) => (f64::NAN, 1.0),
+            Order::Infinity => (values.iter().fold(0.0f64, |a, b| a.max(b.abs())), 1.0),
+            Order::Two => {
+                let (squares, power) = sum_of(|v| v * v, power_for_squares);
+                (squares.sqrt(), power)
+            }
+        };
+        (divisor != 0.0).then_some(Found { power, divisor, ..NONE })
     };
     affine(x, settings, true, &norm)
 }
@@ -38,15 +60,19 @@ fn not_zero(divisor: f64) -> f64 {
 
 pub fn standardize(x: &Table, settings: &Settings) -> Answer {
     affine(x, settings, false, &|s| {
-        let spread = spread(s);
-        Some((spread.mean, not_zero((spread.squares / spread.count).sqrt())))
+        let power = |found: &_| power_for_spread(found).filter(|_| is_wide(x));
+        let (spread, power) = looked_at_twice(s, spread, power);
+        let (offset, rest) = moved(spread.mean, 0.0);
+        let divisor = not_zero((spread.squares / spread.count).sqrt());
+        Some(Found { power, offset, rest, divisor })
     })
 }
 
 pub fn center(x: &Table, settings: &Settings) -> Answer {
     affine(x, settings, false, &|s| {
-        let values: Vec<f64> = s.iter().map(|v| v.unwrap_or(-0.0)).collect();
-        Some((ordered_sum(&values) / s.iter().flatten().count() as f64, 1.0))
+        let power = |sum: &f64| power_for_sum(*sum).filter(|_| is_wide(x));
+        let (sum, power) = looked_at_twice(s, |s| sum_of_terms(s, |v| v), power);
+        Some(Found { offset: sum / s.iter().flatten().count() as f64 / power, ..NONE })
     })
 }
 
@@ -54,14 +80,18 @@ pub fn minmax_scale(x: &Table, settings: &Settings) -> Answer {
     affine(x, settings, false, &|s| {
         let valid = || s.iter().flatten().copied();
         if valid().any(f64::is_nan) {
-            return Some((f64::NAN, f64::NAN));
+            return Some(Found { offset: f64::NAN, divisor: f64::NAN, ..NONE });
         }
         // Of zeros the least is −0, which shows in x − least.
         let zero = valid().any(|v| v == 0.0 && v.is_sign_negative());
         let least = valid().fold(f64::INFINITY, f64::min);
         let least = if least == 0.0 && zero { -0.0 } else { least };
         let greatest = valid().fold(f64::NEG_INFINITY, f64::max);
-        Some((least, not_zero(greatest - least)))
+        if least.is_finite() && greatest.is_finite() && (greatest - least).is_infinite() {
+            let (power, offset) = (0.5, least / 2.0);
+            return Some(Found { power, offset, rest: 0.0, divisor: greatest / 2.0 - offset });
+        }
+        Some(Found { offset: least, divisor: not_zero(greatest - least), ..NONE })
     })
 }
 
@@ -71,7 +101,7 @@ fn affine(x: &Table, settings: &Settings, whole_rows: bool, measure: Measure<'_>
     let to = real_type(&x.element);
     let wide = |s: Vec<Option<Number>>| s.iter().map(|v| v.map(Number::to_f64)).collect::<Vec<_>>();
     let by_row = settings.axis == Some(1);
-    let found: Vec<Option<(f64, f64)>> = match settings.axis {
+    let found: Vec<Option<Found>> = match settings.axis {
         None => vec![measure(&wide(x.flat()))],
         Some(0) => (0..x.width).map(|c| measure(&wide(x.column(c)))).collect(),
         Some(_) => (0..x.rows.len()).map(|r| measure(&wide(x.row(r)))).collect(),
@@ -89,11 +119,14 @@ fn affine(x: &Table, settings: &Settings, whole_rows: bool, measure: Measure<'_>
             } else {
                 c
             };
-            let (offset, divisor) = found[at]?;
-            let moved = v.as_ref()?.to_f64() - offset;
-            // Numbers of float32 are multiplied by the inverse, in float64.
-            let scaled =
-                if to == DataType::Float32 { moved * (1.0 / divisor) } else { moved / divisor };
+            let Found { power, offset, rest, divisor } = found[at]?;
+            let moved = v.as_ref()?.to_f64() * power - offset;
+            // Numbers of float32 are multiplied by the inverse, in float64; the rest is too small
+            // for them.
+            let scaled = match to {
+                DataType::Float32 => moved * (1.0 / divisor),
+                _ => (moved - rest) / divisor,
+            };
             Some(rounded(&to, scaled))
         };
         Some(row.iter().enumerate().map(scaled).collect())

@@ -1,8 +1,10 @@
 """The console script: its commands, its errors, and what it does not import."""
 
 import importlib.metadata
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +12,14 @@ import raptors_arrow as ra
 from raptors_arrow.cli import main
 
 
-def python(code: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def python(code: str, *flags: str, **variables) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *flags, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+        timeout=600,
+    )
 
 
 def test_version(capsys):
@@ -81,6 +89,77 @@ sys.exit(main(["bench", "--list"]))
     assert f"expected the package {package}" in ran.stderr
     assert "pip install 'raptors-arrow[bench]'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["info", "tune --dry-run", "bench --list"])
+@pytest.mark.parametrize("variable", ["NUM_THREADS", "SIMD", "BACKEND", "POOL_BYTES"])
+def test_settings_that_are_junk_are_named(variable, command):
+    variable = f"RAPTORS_{variable}"
+    code = f"import sys; from raptors_arrow.cli import main; sys.exit(main({command.split()}))"
+    ran = python(code, **{variable: "junk"})
+    if command == "bench --list":  # which computes nothing
+        assert ran.returncode == 0, ran.stderr
+        return
+    assert ran.returncode == 2
+    name = command.split()[0]
+    assert ran.stderr.startswith(f"raptors-arrow {name}: {variable}=junk: "), ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="variables are text elsewhere")
+@pytest.mark.parametrize("variable", ["NUM_THREADS", "SIMD", "BACKEND", "POOL_BYTES"])
+def test_settings_that_are_not_utf_8_are_errors_that_name_them(variable):
+    variable = f"RAPTORS_{variable}"
+    code = f"""
+import raptors_arrow as ra
+try:
+    ra.sum(memoryview(b"ab"))
+except ra.RaptorsValueError as error:
+    assert str(error).startswith("{variable}=2") and "UTF-8" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    ran = python(code, **{variable: os.fsdecode(b"2\xff")})
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["-W", "error"]])
+def test_a_damaged_profile_is_no_reason_not_to_import(flags, tmp_path):
+    damaged = tmp_path / "profile.json"
+    damaged.write_text("damaged")
+    code = "import raptors_arrow as ra; print(ra.profile_status()['state'])"
+    ran = python(code, *flags, RAPTORS_PROFILE=str(damaged))
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "ignored\n"
+    assert ran.stderr.count("RaptorsWarning") == 1 and str(damaged) in ran.stderr
+
+
+def test_the_guide_says_the_defaults_once_and_as_they_are():
+    guide = Path(__file__).resolve().parents[2] / "docs" / "guide"
+    rows = [
+        (page.name, line)
+        for page in sorted(guide.glob("*.md"))
+        for line in page.read_text().splitlines()
+        if line.startswith("| `RAPTORS_")
+    ]
+    assert {name for name, _ in rows} == {"settings.md"}
+    assert sum("the smaller of 2 GiB and 1/8 of memory" in line for _, line in rows) == 1
+    code = (
+        "import raptors_arrow as ra; "
+        "assert ra.pool_stats().limit_bytes == min(2 << 30, ra.build_info()['memory_bytes'] // 8)"
+    )
+    ran = python(code, RAPTORS_POOL_BYTES="")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_dir_shows_what_is_for_people():
+    shown = dir(ra)
+    assert {*ra.__all__, "__doc__", "__version__"} <= set(shown)
+    more = [name for name in shown if not name.startswith("__") and name not in ra.__all__]
+    engines = {"daft", "datafusion", "duckdb", "ray", "spark"}
+    builtins = {"abs", "len", "max", "min", "sum"}  # which a star import leaves to Python
+    assert set(more) == engines | builtins
+    assert not {"Any", "TYPE_CHECKING", "warnings", "when_imported", "warn"} & set(shown)
 
 
 @pytest.mark.parametrize(

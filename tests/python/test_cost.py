@@ -1,5 +1,9 @@
-"""What a call costs beside the kernel: small arrays, interleaved with the ways it replaces."""
+"""Seconds: what a call costs beside the ways it replaces, and how soon Ctrl-C is answered.
 
+No part of `make test`, since other work on the machine disturbs it: `make bench-cost`.
+"""
+
+import os
 import statistics
 import time
 
@@ -7,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from test_threads import interrupted
 
 import raptors_arrow as ra
+
+pytestmark = pytest.mark.timing
 
 
 def ratio(ours, theirs, tries: int = 40, calls: int = 200) -> float:
@@ -35,7 +42,6 @@ def at_most(limit: float, ours, theirs) -> None:
     pytest.fail(f"expected at most {limit}, got {seen}")
 
 
-@pytest.mark.timing
 def test_a_small_call_costs_no_more_than_pyarrow_or_numpy():
     flat = pa.array(np.arange(64, dtype="f4"))
     x = pa.FixedSizeListArray.from_arrays(flat, 8)
@@ -45,3 +51,8 @@ def test_a_small_call_costs_no_more_than_pyarrow_or_numpy():
         lambda: ra.mean(x, axis=0),
         lambda: x.flatten().to_numpy().reshape(-1, 8).mean(axis=0),
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_ctrl_c_is_answered_within_a_fifth_of_a_second():
+    assert min(interrupted() for _ in range(3)) < 0.2

@@ -1,6 +1,7 @@
 """What the functions take, and what they give back for it."""
 
 import array
+import ctypes
 import decimal
 
 import arro3.core as arro3
@@ -115,6 +116,20 @@ def test_other_objects_give_an_arrow_object(make, width):
     )
 
 
+@pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "q", "Q", "f", "d"])
+def test_arrays_of_ctypes(kind):
+    # Their buffers say the byte order ("<d") and have no strides.
+    kinds = {c._type_: c for c in (ctypes.c_byte, ctypes.c_ubyte, ctypes.c_short, ctypes.c_ushort)}
+    kinds |= {c._type_: c for c in (ctypes.c_int, ctypes.c_uint, ctypes.c_float, ctypes.c_double)}
+    one = kinds.get(kind) or {"q": ctypes.c_int64, "Q": ctypes.c_uint64}[kind]
+    flat = (one * 6)(*range(6))
+    assert ra.sum(flat) == 15
+    assert ra.as_matrix(flat, width=2).shape == (3, 2)
+    assert ra.sum(((one * 2) * 3).from_buffer(flat), axis=1).copied is None
+    assert pa.array(ra.sum(((one * 2) * 3).from_buffer(flat), axis=1)).to_pylist() == [1, 5, 9]
+    assert ra.as_matrix(flat).copied is None
+
+
 def test_results_of_query_engines():
     sql = "SELECT i::FLOAT AS a, (2 * i)::FLOAT AS b FROM range(5000) t(i)"
     relation = duckdb.sql(sql)
@@ -202,8 +217,14 @@ def test_operands_line_up_as_they_say():
     np.testing.assert_array_equal(values_of(ra.add(VALUES, x)), VALUES * 2)
     with pytest.raises(ra.RaptorsValueError, match="add: expected y of width 3, got width 4"):
         ra.add(x, column)
-    with pytest.raises(ra.RaptorsTypeError, match="add: expected y of Float32, got Float64"):
-        ra.add(x, row.astype("f8"))
+    # The type of the column wins: operands are rounded to it once.
+    for dtype in ("f8", "f2", "i1", "u8"):
+        got = ra.add(x, row.astype(dtype))
+        assert got.type == x.type
+        np.testing.assert_array_equal(values_of(got), VALUES + row)
+    assert values_of(ra.add(x, np.full(3, 0.1)))[0, 0] == VALUES[0, 0] + np.float32(0.1)
+    steps = ra.explain("add", x, row.astype("f8")).passes
+    assert [step.what for step in steps] == ["convert", "compute"]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0)])

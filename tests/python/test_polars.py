@@ -1,6 +1,7 @@
 """The polars namespace, eager, lazy and streaming."""
 
 import inspect
+import os
 import subprocess
 import sys
 
@@ -34,6 +35,81 @@ def test_the_namespace_is_there_in_whichever_order(first):
         "assert not [f for f in sys.meta_path if 'raptors' in type(f).__module__]"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def run(code: str, *folders, **variables) -> subprocess.CompletedProcess:
+    """Run code in a process of its own, with folders before all others on its path."""
+    path = os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+    variables = {**os.environ, "PYTHONPATH": path, **variables}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=600
+    )
+
+
+#: Stops in the middle of the import of polars, in another thread, until told to go on.
+IN_THE_MIDDLE = """
+import builtins, sys, threading
+
+stopped, go_on, imports = threading.Event(), threading.Event(), builtins.__import__
+
+def stop(name, *rest):
+    if threading.current_thread() is thread and "polars" in sys.modules and not stopped.is_set():
+        stopped.set()
+        assert go_on.wait(600)
+    return imports(name, *rest)
+
+builtins.__import__ = stop
+thread = threading.Thread(target=lambda: imports("polars"))
+thread.start()
+assert stopped.wait(600)
+import raptors_arrow
+assert "raptors_arrow.polars" not in sys.modules
+go_on.set()
+thread.join(600)
+import polars
+assert polars.col("a").raptors and polars.Series([1.0]).raptors.sum() == 1.0
+spec = polars.__spec__
+assert type(spec).__module__ == "_frozen_importlib", type(spec)
+assert not [f for f in sys.meta_path if "raptors" in type(f).__module__]
+"""
+
+
+def test_the_namespace_is_there_after_an_import_under_way_in_another_thread():
+    done = run(IN_THE_MIDDLE)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "code", ["answer = 42\n", "class Expr:\n    pass\nclass Series:\n    pass\n"]
+)
+@pytest.mark.parametrize("order", ["raptors_arrow, polars", "polars, raptors_arrow"])
+def test_another_module_named_polars_is_left_alone(tmp_path, code, order):
+    (tmp_path / "polars.py").write_text(code)
+    check = (
+        f"import {order}; assert raptors_arrow.sum(memoryview(b'ab')) == 195; print(dir(polars))"
+    )
+    done = run(check, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_polars_that_breaks_ours_is_a_warning_and_no_error(tmp_path):
+    (tmp_path / "polars.py").write_text("class Expr: pass\nclass Series: pass\napi = None\n")
+    for flags in ("default", "error"):
+        done = run("import raptors_arrow, polars", tmp_path, PYTHONWARNINGS=flags)
+        assert done.returncode == 0, done.stderr
+        assert "raptors_arrow.polars could not be imported after polars" in done.stderr
+
+
+def test_an_import_of_polars_that_fails_can_be_tried_again(tmp_path):
+    (tmp_path / "polars.py").write_text("raise ImportError('not today')\n")
+    check = (
+        "import raptors_arrow, sys\n"
+        "try:\n    import polars\nexcept ImportError:\n    pass\n"
+        f"sys.path.remove({str(tmp_path)!r}); import polars; assert polars.col('a').raptors"
+    )
+    done = run(check, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 #: Functions whose results are no column.
@@ -119,7 +195,7 @@ def test_result_types_of_integer_columns():
         "twice": pl.Array(pl.Int16, 2),
     }
     assert lazy.collect(engine="streaming").schema == lazy.collect_schema()
-    with pytest.raises(ra.RaptorsTypeError, match="sum: expected numbers.*Utf8"):
+    with pytest.raises(ra.RaptorsTypeError, match="sum: expected numbers, got a column of String"):
         pl.LazyFrame({"e": ["a"]}).select(x.sum()).collect_schema()
 
 
@@ -161,6 +237,140 @@ def test_expressions_as_operands():
     assert got["weighted"].equals(ra.multiply(EMB, FRAME["w"], axis=0), check_names=False)
 
 
+ENGINES = ("in-memory", "streaming")
+WIDTH = 4
+
+
+def square(rows: int, weight: pl.DataType = pl.Float32) -> tuple[np.ndarray, pl.DataFrame]:
+    """Vectors of width 4 and their weights, as arrays and as lists."""
+    values = np.arange(1, rows * WIDTH + 1, dtype="f4").reshape(rows, WIDTH)
+    emb = pl.Series("emb", values)
+    weights = pl.Series(np.arange(2, rows + 2), dtype=weight)
+    return values, pl.DataFrame({"emb": emb, "listed": emb.arr.to_list(), "w": weights})
+
+
+@pytest.mark.parametrize("column", ["emb", "listed"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 64])
+@pytest.mark.parametrize("weight", [pl.Float32, pl.Float64, pl.Int64])
+def test_a_plain_column_is_one_value_per_row_always(column, rows, weight):
+    # Also where there are as many rows as columns, in the frame or in a morsel of it.
+    values, frame = square(rows, weight)
+    weights = np.arange(2, rows + 2, dtype="f4")
+    operands = {
+        "column": (pl.col("w"), weights[:, None]),
+        "computed": (pl.col("w") * 2, 2 * weights[:, None]),
+        "number": (pl.lit(2.0), 2),
+        "whole number": (pl.lit(2), 2),
+        "one in all": (pl.col("w").max(), weights.max()),
+        "row": (pl.lit(pl.Series([1.0, 2.0, 3.0, 4.0])), [1, 2, 3, 4]),
+        "list": (pl.lit([1.0, 2.0, 3.0, 4.0]), [1, 2, 3, 4]),
+        "array": (np.arange(1, 5, dtype="f4"), [1, 2, 3, 4]),
+    }
+    with pl.Config() as config:
+        for what, (operand, factor) in operands.items():
+            lazy = frame.lazy().select(pl.col(column).raptors.multiply(operand))
+            expected = (values * factor).tolist()
+            assert lazy.collect_schema()[column] == frame[column].dtype
+            for size in (1, WIDTH, 7):
+                config.set_streaming_chunk_size(size)
+                for engine in ENGINES:
+                    assert lazy.collect(engine=engine)[column].to_list() == expected, what
+    per_row = (values * weights[:, None]).tolist()
+    for engine in ENGINES:
+        given = pl.col(column).raptors.multiply(pl.col("w"), axis=0)
+        assert frame.lazy().select(given).collect(engine=engine)[column].to_list() == per_row
+    # The namespace of series has the same rule; the functions have NumPy's, as with all libraries.
+    assert frame[column].raptors.multiply(frame["w"]).to_list() == per_row
+    across = pl.Series([1.0, 2.0, 3.0, 4.0], dtype=pl.Float32)
+    expected = (values * [1, 2, 3, 4]).tolist()
+    assert frame[column].raptors.multiply(across, axis=1).to_list() == expected
+    assert ra.multiply(frame[column], across).to_list() == expected
+
+
+def test_a_null_that_is_one_value_in_all_makes_every_row_null():
+    _, frame = square(5)
+    for operand in (pl.lit(None), pl.col("w").filter(pl.col("w") > 99).max()):
+        for engine in ENGINES:
+            lazy = frame.lazy().select(pl.col("emb").raptors.multiply(operand))
+            assert lazy.collect(engine=engine)["emb"].to_list() == [None] * 5
+    weights = pl.Series([1.0, None, 2.0, None, 3.0])
+    assert frame["emb"].raptors.multiply(weights).is_null().to_list() == [False, True] * 2 + [False]
+
+
+def test_one_vector_in_all_meets_a_column():
+    values, frame = square(6)
+    mean = pl.col("emb").raptors.mean(axis=0)
+    calls = {
+        "weighted": (
+            mean.raptors.multiply(pl.col("w")),
+            values.mean(axis=0) * [[2 + i] for i in range(6)],
+        ),
+        "moved": (pl.col("emb").raptors.broadcast_add(mean), values + values.mean(axis=0)),
+        "near": (mean.raptors.dot(pl.col("emb")), values @ values.mean(axis=0)),
+    }
+    for engine in ENGINES:
+        for expr, expected in calls.values():
+            got = frame.lazy().select(expr).collect(engine=engine)["emb"].to_list()
+            assert got == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("expr", "error", "match"),
+    [
+        (
+            lambda x: x.dot(pl.col("w")),
+            TypeError,
+            "dot: expected a column of vectors for y.*Float32",
+        ),
+        (lambda x: x.broadcast_add(pl.col("w")), TypeError, "broadcast_add: .*one value per row"),
+        (lambda x: x.scale(pl.col("w")), TypeError, "scale: expected one number.*multiply takes"),
+        (lambda x: x.scale(pl.col("w").sum()), TypeError, "scale: expected one number.*multiply"),
+        (lambda x: x.add(pl.col("w"), axis=1), ValueError, "add: option axis: .*one value per row"),
+        (lambda x: x.add(pl.col("w"), axis=7), ValueError, "add: option axis: .*got 7"),
+        (lambda x: x.add(pl.col("k")), TypeError, "add: expected y of Float32, got String"),
+        (lambda x: x.add(pl.Series([1.0, 2.0])), ValueError, "add: .*4 rows, got 2.*pass axis=1"),
+        (
+            lambda x: x.cast(pl.Int8).raptors.add(pl.col("w")),
+            TypeError,
+            "add: expected y of Int8, got Float32",
+        ),
+        (
+            lambda x: x.cast(pl.Int8).raptors.add(pl.col("w").cast(pl.Int64) * 1000),
+            OverflowError,
+            "add: y has values that Int8 cannot hold",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_an_operand_are_refused_in_every_engine(expr, error, match):
+    _, frame = square(4)
+    frame = frame.with_columns(k=pl.lit("a"))
+    for engine in ENGINES:
+        with pytest.raises(error, match=match) as caught:
+            frame.lazy().select(expr(pl.col("emb").raptors)).collect(engine=engine)
+        assert isinstance(caught.value, ra.RaptorsError)
+
+
+def test_results_of_width_0_are_an_error_and_no_panic_of_polars():
+    _, frame = square(3)
+    emb, nothing = frame["emb"], pl.Series(np.zeros((3, 0), "f4"))
+    calls = {
+        "matmul": lambda: ra.matmul(emb, np.ones((4, 0), "f4")),
+        "pairwise": lambda: emb.raptors.pairwise(np.ones((0, 4), "f4")),
+        "transpose": lambda: ra.transpose(emb[:0]),
+        "top_k": lambda: emb.raptors.top_k(np.ones((2, 4), "f4"), 0),
+        "scale": lambda: ra.scale(nothing, 2),
+        "normalize": lambda: nothing.to_frame("x").select(pl.col("x").raptors.normalize()),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ra.RaptorsValueError, match=f"{name}: .*width 0.*NumPy or pyarrow"):
+            call()
+    with pytest.raises(ra.RaptorsValueError, match="matmul: .*width 0"):
+        frame.lazy().select(pl.col("emb").raptors.matmul(np.ones((4, 0), "f4"))).collect_schema()
+    # What has no such rows is an answer.
+    assert nothing.raptors.sum(axis=1).to_list() == [None] * 3
+    assert nothing.to_frame("x").select(pl.col("x").raptors.count()).item() == 0
+
+
 def test_groups_give_one_vector_each():
     got = FRAME.group_by("k", maintain_order=True).agg(
         mean=pl.col("emb").raptors.mean(axis=0), total=pl.col("emb").raptors.sum()
@@ -181,7 +391,12 @@ def test_signatures_and_mistakes():
     assert str(inspect.signature(EMB.raptors.mean)) == (
         "(axis=None, *, skip_nulls=True, min_count=1)"
     )
-    with pytest.raises(TypeError):
-        pl.col("emb").raptors.mean(ddof=1)
+    for mistake in (
+        lambda: pl.col("emb").raptors.mean(ddof=1),
+        lambda: EMB.raptors.mean(0, 1),
+        lambda: EMB.raptors.add(),
+    ):
+        with pytest.raises(ra.RaptorsTypeError, match="(mean|add): .*its signature is (mean|add)"):
+            mistake()
     with pytest.raises(AttributeError):
         _ = pl.col("emb").raptors.nothing

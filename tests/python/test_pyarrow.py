@@ -32,6 +32,15 @@ NOT_BY_ROW = {"sum_axis0", "mean_axis0", "transpose", "top_k"}
 NOT_BY_ROW |= {"matmul", "pairwise", "gram", "covariance", "correlation"}
 
 
+def test_types_that_pyarrow_tells_apart_have_names_of_their_own():
+    nullable = pa.list_(pa.float32(), 2)
+    strict = pa.list_(pa.field("item", pa.float32(), nullable=False), 2)
+    names = [ra.pyarrow.register("mean", kind) for kind in (nullable, strict)]
+    assert len(set(names)) == 2
+    for name, kind in zip(names, (nullable, strict), strict=True):
+        assert pc.call_function(name, [pa.array([[1.0, 3.0]], kind)]).to_pylist() == [2.0]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "u1"])
 @pytest.mark.parametrize("name", ra.list_functions())
 def test_every_function_registers_or_says_why_not(name, dtype):
@@ -120,6 +129,61 @@ def test_options_by_place_and_vectors_in_expressions():
         assert got[name].combine_chunks().equals(expected), name
     near = rows.to_table(columns=["id"], filter=made["near"] < 1)
     assert near["id"].to_pylist() == [1]
+
+
+def test_columns_are_refused_at_once_where_one_value_is_taken():
+    numbers, vectors = pc.field("w"), pc.field("other")
+    for name, column, instead in (
+        ("scale", numbers, "multiply takes one value per row"),
+        ("scale", numbers + 1, "multiply takes one value per row"),
+        ("broadcast_add", vectors, "add takes a column of vectors"),
+    ):
+        with pytest.raises(ra.RaptorsTypeError, match=f"{name}: expected one value .*; {instead}"):
+            ra.pyarrow.expression(name, "emb", column, type=X.type)
+    # What is one value may be an expression, and what takes a column takes it.
+    rows = ds.dataset(pa.table({"emb": X, "other": TURNED, "w": np.arange(6, dtype="f4")}))
+    literal = pc.scalar(pa.scalar(2, pa.float32()))
+    made = {
+        "twice": ra.pyarrow.expression("scale", "emb", literal, type=X.type),
+        "weighted": ra.pyarrow.expression("multiply", "emb", numbers, type=X.type, y=pa.float32()),
+        "both": ra.pyarrow.expression("add", "emb", vectors, type=X.type),
+    }
+    got = rows.to_table(columns=made)
+    assert got["twice"].combine_chunks().equals(ra.scale(X, 2))
+    weights = pa.array(np.arange(6, dtype="f4"))
+    assert got["weighted"].combine_chunks().equals(ra.multiply(X, weights, axis=0))
+    assert got["both"].combine_chunks().equals(ra.add(X, TURNED))
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: ra.pyarrow.register(3, X.type), "get_function: expected name to be a str"),
+        (lambda: ra.pyarrow.register("add", X.type, y=pa.string()), "add: .*numbers for y, got st"),
+        (lambda: ra.pyarrow.register("sum", X.type, y=X.type), "sum: expected no second argument"),
+        (lambda: ra.pyarrow.expression("sum", 3, type=X.type), "sum: expected the name of a field"),
+        (lambda: ra.pyarrow.expression("add", "e", type=X.type), "add: expected y, got nothing"),
+        (
+            lambda: ra.pyarrow.expression("add", "e", object(), type=X.type),
+            "add: expected y to be a value of fixed_size_list",
+        ),
+        (
+            lambda: ra.pyarrow.expression("scale", "e", "x", type=X.type),
+            "scale: expected factor to be a value of float, got 'x'",
+        ),
+        (
+            lambda: ra.pyarrow.expression("clip", "e", 1, 2, 3, type=X.type),
+            "clip: expected at most 2 values by place, got 3",
+        ),
+        (
+            lambda: ra.pyarrow.expression("clip", "e", 1, min=2, type=X.type),
+            "clip: min was given twice",
+        ),
+    ],
+)
+def test_mistakes_are_errors_of_ours(call, match):
+    with pytest.raises(ra.RaptorsTypeError, match=match):
+        call()
 
 
 def test_expressions_in_acero():

@@ -1,5 +1,6 @@
 """Every function of the registry is a Python function with signature, docs and stub."""
 
+import builtins
 import doctest
 import inspect
 import pickle
@@ -41,7 +42,7 @@ def test_each_is_a_function_of_the_package(name):
     assert function.__module__ == "raptors_arrow"
     assert pickle.loads(pickle.dumps(function)) is function
     assert pickle.loads(pickle.dumps(about)).name == name
-    assert name in ra.__all__
+    assert name in dir(ra)
     assert examples(function.__doc__, name).failed == 0
     assert f"ra.{name}(" in function.__doc__.split("Examples")[1]
     assert about.doc == function.__doc__
@@ -56,14 +57,18 @@ def test_each_example_belongs_to_a_function():
     assert set(names) == set(FUNCTIONS)
 
 
-@pytest.mark.parametrize("name", [n for n in ra.__all__ if n not in FUNCTIONS])
+@pytest.mark.parametrize("name", [n for n in dir(ra) if n[:2] != "__" and n not in FUNCTIONS])
 def test_everything_else_is_documented_with_examples_that_run(name):
-    thing = getattr(ra, name)
+    try:
+        thing = getattr(ra, name)
+    except ImportError as error:
+        assert f"raptors-arrow[{name}]" in str(error)  # an engine that is not here
+        return
     if inspect.ismodule(thing):
         assert doctest.testmod(thing).failed == 0
     elif callable(thing):
         assert thing.__doc__
-        if inspect.isbuiltin(thing):
+        if inspect.isbuiltin(thing) or thing.__module__ == "raptors_arrow.errors":
             assert examples(thing.__doc__, name).failed == 0
 
 
@@ -71,9 +76,17 @@ def test_the_package_is_documented_with_examples_that_run():
     assert doctest.testmod(ra).failed == 0
 
 
+def test_a_star_import_leaves_builtins_alone():
+    assert not set(ra.__all__) & set(vars(builtins))
+    own: dict[str, object] = {}
+    exec("from raptors_arrow import *", own)
+    assert {"mean", "top_k", "RaptorsError"} <= own.keys()
+    assert not {"sum", "min", "max", "abs"} & own.keys()
+
+
 def test_nothing_public_is_missing():
     public = {name for name in vars(ra._native) if not name.startswith("_")}
-    assert public <= set(ra.__all__)
+    assert public <= set(dir(ra))
     assert set(FUNCTIONS) <= public
 
 
@@ -129,7 +142,8 @@ def test_every_call_can_be_explained(name):
     for rest, options in calls(name, values):
         plan = ra.explain(name, values, *rest, **options)
         assert plan.function == name and plan.copied is None
-        assert plan.bytes_read >= values.nbytes and plan.threads == 1
+        # To count is to look at validity, of which there is none here.
+        assert plan.bytes_read >= (0 if name == "count" else values.nbytes) and plan.threads == 1
         strided = [np.repeat(y, 2, axis=0)[::2] if isinstance(y, np.ndarray) else y for y in rest]
         if any(isinstance(y, np.ndarray) for y in rest):
             second = ra.get_function(name).arguments[1]

@@ -1,8 +1,9 @@
 """Bandwidths, the profile, and the commands `raptors-arrow tune` and `raptors-arrow info`."""
 
-import argparse
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import raptors_arrow as ra
-from raptors_arrow import _native, info, tune
+from raptors_arrow import _native, cli, tune
 
 NAMES = ["wake_ns"] + [
     f"{kind}_{place}_{who}"
@@ -27,25 +28,31 @@ def measured(wake_ns: float = 30_000.0, bandwidth: float = 30.0) -> dict[str, fl
     return values | {"wake_ns": wake_ns}
 
 
-def command(*words: str, profile: Path | str | None = None, cache: Path | None = None):
-    """Run the console script in a process of its own."""
+def command(
+    *words: str,
+    profile: Path | str | None = None,
+    cache: Path | None = None,
+    measured: dict[str, float] | None = None,
+):
+    """Run the console script in a process of its own, perhaps with made-up measurements."""
     variables = {k: v for k, v in os.environ.items() if k != "RAPTORS_PROFILE"}
     if profile is not None:
         variables["RAPTORS_PROFILE"] = str(profile)
     if cache is not None:
         variables |= {"XDG_CACHE_HOME": str(cache), "HOME": str(cache)}
     line = [sys.executable, "-m", "raptors_arrow", *words]
-    return subprocess.run(line, env=variables, capture_output=True, text=True)
+    if measured is not None:
+        code = (
+            "import sys; from raptors_arrow import _native, cli; "
+            f"_native._measure = lambda told: {measured}; sys.exit(cli.main({list(words)}))"
+        )
+        line = [sys.executable, "-c", code]
+    return subprocess.run(line, env=variables, capture_output=True, text=True, timeout=600)
 
 
 def called(*words: str) -> int:
     """Run a command in this process."""
-    parser = argparse.ArgumentParser()
-    subparsers = parser.add_subparsers()
-    tune.add_parser(subparsers)
-    info.add_parser(subparsers)
-    args = parser.parse_args(words)
-    return args.run(args)
+    return cli.main(words)
 
 
 @pytest.fixture
@@ -58,12 +65,10 @@ def profile(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["read", "copy"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_bandwidth_is_a_number_of_a_sane_size(kind, threads):
+def test_bandwidth_is_a_positive_number(kind, threads):
     for nbytes in (threads * 1024, 100_001, 8 << 20):
-        start = time.perf_counter()
-        assert 0.01 < ra.bandwidth(kind, nbytes, threads, 0.01) < 1e5
-        assert time.perf_counter() - start < 2
-    assert ra.bandwidth(kind, nbytes=1 << 20) > 0.01
+        assert 0 < ra.bandwidth(kind, nbytes, threads, 0.01) < math.inf
+    assert ra.bandwidth(kind, nbytes=1 << 20) > 0
 
 
 @pytest.mark.parametrize(
@@ -94,14 +99,43 @@ def test_the_profile_is_off_in_tests():
     assert "RAPTORS_PROFILE" in status["reason"]
 
 
-def test_a_callback_that_raises_ends_the_measurement():
-    def stop(done, steps, name):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_callback_that_raises_ends_the_measurement(steps):
+    told = []
 
-    start = time.perf_counter()
+    def stop(done, of, name):
+        told.append(name)
+        if len(told) == steps:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
         _native._measure(stop)
-    assert time.perf_counter() - start < 2
+    assert told == NAMES[:steps]
+
+
+def test_a_measurement_goes_round_all_names_and_tells_each_step():
+    told = []
+    values = _native._measure(lambda *step: told.append(step))
+    assert list(values) == NAMES and all(0 <= value < math.inf for value in values.values())
+    steps = told[0][1]
+    assert steps % len(NAMES) == 0
+    expected = [(i, steps, NAMES[i % len(NAMES)]) for i in range(steps)]
+    assert told == [*expected, (steps, steps, "")]
+
+
+@pytest.mark.timing
+def test_tune_takes_ten_seconds_at_most_and_answers_ctrl_c_in_half_of_one(tmp_path):
+    begun = time.perf_counter()
+    assert command("tune", "--dry-run", "--json", cache=tmp_path).returncode == 0
+    assert time.perf_counter() - begun < 10
+    line = [sys.executable, "-u", "-m", "raptors_arrow", "tune", "--dry-run"]
+    for after in (0.3, 0.9, 1.7, 2.6, 3.4):
+        running = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(after)
+        running.send_signal(signal.SIGINT)
+        asked = time.perf_counter()
+        running.communicate(timeout=60)
+        assert time.perf_counter() - asked < 0.5 and running.returncode in (130, -signal.SIGINT)
 
 
 def test_plans_follow_the_measurements():
@@ -111,7 +145,7 @@ def test_plans_follow_the_measurements():
     (change,) = tune.plan_changes(slow, before=quick, works=[work])
     assert change["work"] == "sum 4,096 x 256 float32"
     assert change["after"] == {"threads": 1, "store": "cached"}
-    assert change["before"]["threads"] == min(2, ra.build_info()["num_threads"])
+    assert 1 <= change["before"]["threads"] <= ra.build_info()["num_threads"]
     assert change["changed"] == (change["before"] != change["after"])
     assert not any(c["changed"] for c in tune.plan_changes(slow, before=slow))
     (write,) = tune.plan_changes(slow, works=[tune._Work("scale", 1000, 8, "float64")])
@@ -131,7 +165,7 @@ def test_tune_shows_what_changes_and_writes(profile, monkeypatch, capsys):
     for part in ("wake_ns", "100,000,000", "near_bandwidth", "typical plans change", str(profile)):
         assert part in shown
     assert "Tune again" in shown
-    if ra.build_info()["cores"] > 1:
+    if ra.build_info()["num_threads"] > 1:
         assert "sum 2,048 x 2,048 float64" in shown
     kept = json.loads(profile.read_text())
     assert kept["version"] == 1 and kept["measured"] == measured(wake_ns=1e8)
@@ -166,20 +200,20 @@ def test_progress_without_rich(monkeypatch, capsys):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the cache directory is another one")
 def test_a_tuned_machine_is_read_by_the_next_process(tmp_path):
-    start = time.perf_counter()
-    run = command("tune", "--json", "--force", cache=tmp_path)  # other tests may be running
+    before = int(time.time())
+    # Made up: what is measured on a machine that is busy may be refused.
+    run = command("tune", "--json", cache=tmp_path, measured=measured())
     assert run.returncode == 0, run.stderr
-    assert time.perf_counter() - start < 20  # 10 s, on a machine that has nothing else to do
     report = json.loads(run.stdout)
     path = tmp_path / "raptors-arrow" / "profile.json"
     assert report["written"] == str(path)
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     after = {name: change["after"] for name, change in report["measured"].items()}
-    assert all(value > 0 for value in after.values())
+    assert after == measured()
     about = json.loads(command("info", "--json", cache=tmp_path).stdout)
     assert about["profile"]["state"] == "used"
     assert about["profile"]["measured"] == after and list(after) == NAMES
-    assert time.time() - 60 < about["profile"]["measured_at"] <= time.time()
+    assert before <= about["profile"]["measured_at"] <= time.time()
     text = command("info", cache=tmp_path).stdout
     assert f"{path}, measured 20" in text and "UTC, used" in text
     # Another machine's profile is no reason to warn; a damaged one is, and changes no result.

@@ -9,16 +9,13 @@ import argparse
 import sys
 from pathlib import Path
 
-__all__ = ["add_parser", "run"]
+__all__ = ["DESCRIPTION", "add_arguments", "run"]
+
+DESCRIPTION = "Compare the speed with other libraries, interleaved in one process."
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command and its arguments."""
-    parser = commands.add_parser(
-        "bench",
-        help="compare the speed with other libraries",
-        description="Compare the speed with other libraries, interleaved in one process.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     what = parser.add_argument_group("what is measured")
     what.add_argument(
         "--suite",
@@ -58,7 +55,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     out.add_argument(
         "--check-bars", action="store_true", help="exit 1 if a bar of the measured suites is missed"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

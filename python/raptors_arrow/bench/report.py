@@ -14,10 +14,10 @@ __all__ = ["document", "write_report"]
 
 HEAD = """# The comparison
 
-Written by `make perf` from the newest record of each suite; [README.md](README.md) says how it is
-measured. A ratio is the peer's time over ours, with its 95 % interval: above 1 we are faster, ≈
-marks a tie. The roofline is the least time in which the memory can move the bytes that must move,
-over our time.
+Written by `make perf` from the newest record of each suite, measured [like this](README.md). A
+ratio is the peer's time over ours, with its 95 % interval: above 1 we are faster, ≈ marks a tie.
+The roofline is the least time in which the memory can move the bytes that must move, over our
+time.
 """
 
 
@@ -101,7 +101,7 @@ def _page(found: Sequence[tuple[Path, SuiteResult, dict[str, Any]]]) -> str:
         if result.cells:
             parts.append(f"![ratios of the suite {result.suite}](charts/{result.suite}.svg)")
         parts += [
-            f"<details><summary>every cell of {result.suite}</summary>",
+            f'<details markdown="1"><summary>every cell of {result.suite}</summary>',
             markdown.suite_table(result),
             "</details>",
             markdown.left_out(result),

@@ -1,10 +1,9 @@
 //! Arithmetic: element by element, with a number, a row, a column or a matrix, or alone.
 
 use super::{X, argument, option, placed};
-use crate::compute::arithmetic;
+use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::registry::{Argument, ArgumentKind, Function, Gives, NullRule};
-use crate::compute::value::Value;
+use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
 const Y: Argument = argument(
     "y",
@@ -26,91 +25,96 @@ const HIGHEST: OptionSpec =
     placed("max", OptionKind::Bound, "Larger elements become this; None leaves them.");
 
 /// Arithmetic of a matrix with an operand.
-macro_rules! binary {
-    ($name:literal, $call:path, $second:expr, $options:expr, $summary:literal) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "arithmetic",
-            arguments: &[X, $second],
-            options: $options,
-            nulls: NullRule::Propagates,
-            gives: Gives::Rows,
-            work: |call| Ok(arithmetic::work(&*call.matrix(0)?, call.operand_bytes(1))),
-            invoke: |call| {
-                let x = call.matrix(0)?;
-                let y = call.held(1)?;
-                let result = $call(&*x, call.operand(1, y.as_deref())?);
-                Ok(Value::Matrix(result.map_err(|error| error.about($second.name))?))
-            },
-        }
-    };
+const fn binary(
+    name: &'static str,
+    operation: Operation,
+    arguments: &'static [Argument],
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    Function {
+        name,
+        summary,
+        family: "arithmetic",
+        arguments,
+        options,
+        nulls: NullRule::Propagates,
+        gives: Gives::Rows,
+        driver: Driver::Elementwise(operation),
+        axis: None,
+    }
 }
 
 /// Arithmetic of a matrix alone.
-macro_rules! unary {
-    ($name:literal, $options:expr, $summary:literal, |$x:ident, $call:ident| $run:expr) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "arithmetic",
-            arguments: &[X],
-            options: $options,
-            nulls: NullRule::Propagates,
-            gives: Gives::Rows,
-            work: |call| Ok(arithmetic::work(&*call.matrix(0)?, 0)),
-            invoke: |$call| {
-                let held = $call.matrix(0)?;
-                let $x = &*held;
-                Ok(Value::Matrix($run?))
-            },
-        }
-    };
+const fn unary(
+    name: &'static str,
+    operation: Operation,
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    binary(name, operation, &[X], options, summary)
 }
 
+const WITH_Y: &[Argument] = &[X, Y];
+
 pub(super) static TABLE: &[Function] = &[
-    binary!("add", arithmetic::add, Y, &[AXIS], "Adds y to x, element by element."),
-    binary!(
+    binary("add", Operation::Add, WITH_Y, &[AXIS], "Adds y to x, element by element."),
+    binary(
         "subtract",
-        arithmetic::subtract,
-        Y,
+        Operation::Subtract,
+        WITH_Y,
         &[AXIS],
-        "Subtracts y from x, element by element."
+        "Subtracts y from x, element by element.",
     ),
-    binary!("multiply", arithmetic::multiply, Y, &[AXIS], "Multiplies x by y, element by element."),
-    binary!(
+    binary(
+        "multiply",
+        Operation::Multiply,
+        WITH_Y,
+        &[AXIS],
+        "Multiplies x by y, element by element.",
+    ),
+    binary(
         "divide",
-        arithmetic::divide,
-        Y,
+        Operation::Divide,
+        WITH_Y,
         &[AXIS],
-        "Divides x by y, element by element; integers towards zero."
+        "Divides x by y, element by element; integers towards zero.",
     ),
-    binary!(
+    binary(
         "minimum",
-        arithmetic::minimum,
-        Y,
+        Operation::Minimum,
+        WITH_Y,
         &[AXIS],
-        "The smaller of x and y, element by element; NaN if either is."
+        "The smaller of x and y, element by element; NaN if either is.",
     ),
-    binary!(
+    binary(
         "maximum",
-        arithmetic::maximum,
-        Y,
+        Operation::Maximum,
+        WITH_Y,
         &[AXIS],
-        "The larger of x and y, element by element; NaN if either is."
+        "The larger of x and y, element by element; NaN if either is.",
     ),
-    binary!("broadcast_add", arithmetic::broadcast_add, ROW, &[], "Adds a row to every row of x."),
-    binary!("scale", arithmetic::scale, FACTOR, &[], "Multiplies every element by one number."),
-    unary!("negate", &[], "Turns the sign of every element.", |x, _call| arithmetic::negate(x)),
-    unary!("abs", &[], "The magnitude of every element.", |x, _call| arithmetic::abs(x)),
-    unary!("square", &[], "Multiplies every element by itself.", |x, _call| arithmetic::square(x)),
-    unary!("sqrt", &[], "The square root of every element; of integers in float64.", |x, _call| {
-        arithmetic::sqrt(x)
-    }),
-    unary!(
+    binary("broadcast_add", Operation::Add, &[X, ROW], &[], "Adds a row to every row of x."),
+    binary(
+        "scale",
+        Operation::Multiply,
+        &[X, FACTOR],
+        &[],
+        "Multiplies every element by one number.",
+    ),
+    unary("negate", Operation::Negate, &[], "Turns the sign of every element."),
+    unary("abs", Operation::Abs, &[], "The magnitude of every element."),
+    unary("square", Operation::Square, &[], "Multiplies every element by itself."),
+    unary(
+        "sqrt",
+        Operation::Sqrt,
+        &[],
+        "The square root of every element; of integers in float64.",
+    ),
+    unary(
         "clip",
+        Operation::Clip,
         &[LOWEST, HIGHEST],
         "Moves every element into bounds; a NaN stays one.",
-        |x, call| arithmetic::clip(x, call.options.bound("min"), call.options.bound("max"))
     ),
 ];

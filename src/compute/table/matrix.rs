@@ -1,11 +1,10 @@
 //! Matrices: products, and how rows and columns lie to each other.
 
-use super::{X, argument, option};
+use super::{ROWS, X, argument, option};
+use crate::compute::covariance::OfColumns;
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::pairs::{self, Vectors};
-use crate::compute::registry::{Argument, ArgumentKind, Function, Gives, NullRule};
-use crate::compute::value::Value;
-use crate::compute::{Metric, covariance, product};
+use crate::compute::product::Product;
+use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
 const FACTOR: Argument = argument(
     "y",
@@ -31,81 +30,71 @@ const DDOF: OptionSpec = option(
 );
 
 /// A function of the columns of one matrix.
-macro_rules! of_columns {
-    ($name:literal, $options:expr, $summary:literal, |$x:ident, $call:ident| $run:expr) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "matrix",
-            arguments: &[X],
-            options: $options,
-            nulls: NullRule::DropsRows,
-            gives: Gives::Matrix,
-            work: |call| Ok(covariance::work(&*call.matrix(0)?)),
-            invoke: |$call| {
-                let held = $call.matrix(0)?;
-                let $x = &*held;
-                Ok(Value::Matrix($run?))
-            },
-        }
-    };
+const fn of_columns(
+    name: &'static str,
+    kind: OfColumns,
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    Function {
+        name,
+        summary,
+        family: "matrix",
+        arguments: &[X],
+        options,
+        nulls: NullRule::DropsRows,
+        gives: Gives::Square,
+        driver: Driver::Columns(kind),
+        axis: None,
+    }
+}
+
+const fn product(
+    name: &'static str,
+    product: Product,
+    arguments: &'static [Argument],
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    Function {
+        name,
+        summary,
+        family: "matrix",
+        arguments,
+        options,
+        nulls: NullRule::WholeRows,
+        gives: Gives::Rows,
+        driver: Driver::Product(product),
+        axis: None,
+    }
 }
 
 pub(super) static TABLE: &[Function] = &[
-    Function {
-        name: "matmul",
-        summary: "The product of two matrices, or of a matrix and a vector.",
-        family: "matrix",
-        arguments: &[X, FACTOR],
-        options: &[],
-        nulls: NullRule::WholeRows,
-        gives: Gives::Rows,
-        work: |call| {
-            let (x, y) = (call.matrix(0)?, call.matrix(1)?);
-            Ok(if y.is_vector() {
-                pairs::work(&x, 0)
-            } else {
-                product::work(&x, y.width(), y.bytes())
-            })
-        },
-        invoke: |call| {
-            let (x, y) = (call.matrix(0)?, call.matrix(1)?);
-            if y.is_vector() {
-                let dots = pairs::dot(&x, &Vectors::One(&y));
-                return Ok(Value::Vector(dots.map_err(|error| error.in_function("matmul"))?));
-            }
-            Ok(Value::Matrix(product::matmul(&x, &y)?))
-        },
-    },
-    Function {
-        name: "pairwise",
-        summary: "How near each row is to each row of another matrix.",
-        family: "matrix",
-        arguments: &[X, OTHER],
-        options: &[METRIC],
-        nulls: NullRule::WholeRows,
-        gives: Gives::Rows,
-        work: |call| {
-            let (x, y) = (call.matrix(0)?, call.optional_matrix(1)?);
-            let y = y.as_deref().unwrap_or(&x);
-            Ok(product::work(&x, y.rows(), y.bytes()))
-        },
-        invoke: |call| {
-            let (x, y) = (call.matrix(0)?, call.optional_matrix(1)?);
-            let metric = Metric::named(&call.options.choice("metric")).unwrap_or(Metric::Dot);
-            Ok(Value::Matrix(product::pairwise(&x, y.as_deref(), metric)?))
-        },
-    },
-    of_columns!(
+    product(
+        "matmul",
+        Product::Matmul,
+        &[ROWS, FACTOR],
+        &[],
+        "The product of two matrices, or of a matrix and a vector.",
+    ),
+    product(
+        "pairwise",
+        Product::Pairwise,
+        &[ROWS, OTHER],
+        &[METRIC],
+        "How near each row is to each row of another matrix.",
+    ),
+    of_columns(
         "gram",
+        OfColumns::Gram,
         &[],
         "The products of every two columns: the transpose of x times x.",
-        |x, call| covariance::gram(x)
     ),
-    of_columns!("covariance", &[DDOF], "The covariance of every two columns.", |x, call| {
-        covariance::covariance(x, call.options.count("ddof"))
-    }),
-    of_columns!("correlation", &[], "The correlation of every two columns.", |x, call| {
-        covariance::correlation(x)
-    }),
+    of_columns(
+        "covariance",
+        OfColumns::Covariance,
+        &[DDOF],
+        "The covariance of every two columns.",
+    ),
+    of_columns("correlation", OfColumns::Correlation, &[], "The correlation of every two columns."),
 ];

@@ -22,8 +22,10 @@ pub(super) static FAMILIES: &[&[Function]] = &[
     shape::TABLE,
 ];
 
-/// The first argument of every function.
+/// The first argument of a function of elements or columns.
 const X: Argument = argument("x", ArgumentKind::Matrix, "The matrix.");
+/// The first argument of a function of rows.
+const ROWS: Argument = argument("x", ArgumentKind::Rows, "The matrix, whose rows are vectors.");
 
 const fn argument(name: &'static str, kind: ArgumentKind, doc: &'static str) -> Argument {
     Argument { name, kind, doc, optional: false }

@@ -1,9 +1,10 @@
 //! Reductions: one number in all, per column or per row.
 
 use super::{X, option, placed};
+use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::registry::{Function, Gives, NullRule};
-use crate::compute::{Per, reduce};
+use crate::compute::reduce::Statistic;
+use crate::compute::registry::{Driver, Function, Gives, NullRule};
 
 const AXIS: OptionSpec =
     placed("axis", OptionKind::Axis(None), "None: one result; 0: one per column; 1: one per row.");
@@ -26,99 +27,61 @@ const ORD: OptionSpec = option(
 );
 
 const WITH_AXIS: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT];
+const WITH_DDOF: &[OptionSpec] = &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT];
+const WITH_ORD: &[OptionSpec] = &[AXIS, ORD, SKIP_NULLS, MIN_COUNT];
 const FIXED_AXIS: &[OptionSpec] = &[SKIP_NULLS, MIN_COUNT];
 
-/// A reduction of `x`; `$per` fixes its axis, and `$run` makes the array of results.
-macro_rules! reduction {
-    ($name:literal, $per:expr, $options:expr, $summary:literal, |$x:ident, $at:ident, $call:ident| $run:expr) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "reductions",
-            arguments: &[X],
-            options: $options,
-            nulls: NullRule::Skips,
-            gives: Gives::Reduced,
-            work: |call| Ok(reduce::work(&*call.matrix(0)?, call.per($per))),
-            invoke: |$call| {
-                let held = $call.matrix(0)?;
-                let ($x, $at) = (&*held, $call.per($per));
-                $call.reduced($at, $run?)
-            },
-        }
-    };
+const fn reduction(
+    name: &'static str,
+    statistic: Statistic,
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    Function {
+        name,
+        summary,
+        family: "reductions",
+        arguments: &[X],
+        options,
+        nulls: NullRule::Skips,
+        gives: Gives::Reduced,
+        driver: Driver::Statistic(statistic),
+        axis: None,
+    }
+}
+
+/// The same along one axis.
+const fn along(
+    axis: Per,
+    name: &'static str,
+    statistic: Statistic,
+    summary: &'static str,
+) -> Function {
+    Function { axis: Some(axis), ..reduction(name, statistic, FIXED_AXIS, summary) }
 }
 
 pub(super) static TABLE: &[Function] = &[
-    reduction!("sum", None, WITH_AXIS, "Adds up the elements.", |x, per, call| {
-        reduce::sum_with(x, per, &call.options.reduce())
-    }),
-    reduction!("mean", None, WITH_AXIS, "The mean of the elements.", |x, per, call| {
-        reduce::mean_with(x, per, &call.options.reduce())
-    }),
-    reduction!("min", None, WITH_AXIS, "The least element.", |x, per, call| {
-        reduce::min(x, per, &call.options.reduce())
-    }),
-    reduction!("max", None, WITH_AXIS, "The greatest element.", |x, per, call| {
-        reduce::max(x, per, &call.options.reduce())
-    }),
-    reduction!("count", None, &[AXIS], "How many elements are not null.", |x, per, call| {
-        reduce::count_valid(x, per)
-    }),
-    reduction!(
-        "var",
-        None,
-        &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT],
-        "The variance of the elements.",
-        |x, per, call| reduce::var(x, per, call.options.count("ddof"), &call.options.reduce())
-    ),
-    reduction!(
-        "std",
-        None,
-        &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT],
-        "The standard deviation of the elements.",
-        |x, per, call| reduce::std(x, per, call.options.count("ddof"), &call.options.reduce())
-    ),
-    reduction!(
-        "norm",
-        None,
-        &[AXIS, ORD, SKIP_NULLS, MIN_COUNT],
-        "The norm of the elements.",
-        |x, per, call| reduce::norm(x, per, call.options.order(), &call.options.reduce())
-    ),
-    reduction!(
+    reduction("sum", Statistic::Sum, WITH_AXIS, "Adds up the elements."),
+    reduction("mean", Statistic::Mean, WITH_AXIS, "The mean of the elements."),
+    reduction("min", Statistic::Min, WITH_AXIS, "The smallest element."),
+    reduction("max", Statistic::Max, WITH_AXIS, "The largest element."),
+    reduction("count", Statistic::Count, &[AXIS], "How many elements are not null."),
+    reduction("var", Statistic::Var, WITH_DDOF, "The variance of the elements."),
+    reduction("std", Statistic::Std, WITH_DDOF, "The standard deviation of the elements."),
+    reduction("norm", Statistic::Norm, WITH_ORD, "The norm of the elements."),
+    reduction(
         "argmin",
-        None,
+        Statistic::ArgMin,
         WITH_AXIS,
-        "Where the least element is: the first of several, the first NaN if there is one.",
-        |x, per, call| reduce::argmin(x, per, &call.options.reduce())
+        "Where the smallest element is: the first of several, the first NaN if there is one.",
     ),
-    reduction!(
+    reduction(
         "argmax",
-        None,
+        Statistic::ArgMax,
         WITH_AXIS,
-        "Where the greatest element is: the first of several, the first NaN if there is one.",
-        |x, per, call| reduce::argmax(x, per, &call.options.reduce())
+        "Where the largest element is: the first of several, the first NaN if there is one.",
     ),
-    reduction!(
-        "sum_axis0",
-        Some(Per::Column),
-        FIXED_AXIS,
-        "Adds up each column: sum with axis=0.",
-        |x, per, call| reduce::sum_with(x, per, &call.options.reduce())
-    ),
-    reduction!(
-        "mean_axis0",
-        Some(Per::Column),
-        FIXED_AXIS,
-        "The mean of each column: mean with axis=0.",
-        |x, per, call| reduce::mean_with(x, per, &call.options.reduce())
-    ),
-    reduction!(
-        "mean_axis1",
-        Some(Per::Row),
-        FIXED_AXIS,
-        "The mean of each row: mean with axis=1.",
-        |x, per, call| reduce::mean_with(x, per, &call.options.reduce())
-    ),
+    along(Per::Column, "sum_axis0", Statistic::Sum, "Adds up each column: sum with axis=0."),
+    along(Per::Column, "mean_axis0", Statistic::Mean, "The mean of each column: mean with axis=0."),
+    along(Per::Row, "mean_axis1", Statistic::Mean, "The mean of each row: mean with axis=1."),
 ];

@@ -1,11 +1,8 @@
 //! Selection: the rows that are nearest to vectors.
 
-use super::{X, argument, option, placed};
-use crate::compute::Metric;
+use super::{ROWS, argument, option, placed};
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::registry::{Argument, ArgumentKind, Function, Gives, NullRule};
-use crate::compute::top_k::{self, TopK};
-use crate::compute::value::Value;
+use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
 const QUERY: Argument =
     argument("query", ArgumentKind::Queries, "One vector as wide as x, or a matrix of them.");
@@ -20,22 +17,10 @@ pub(super) static TABLE: &[Function] = &[Function {
     name: "top_k",
     summary: "The rows nearest to a vector, or to each of several, and their scores.",
     family: "selection",
-    arguments: &[X, QUERY],
+    arguments: &[ROWS, QUERY],
     options: &[K, METRIC],
     nulls: NullRule::DropsRows,
     gives: Gives::Named(&["indices", "scores"]),
-    work: |call| {
-        let (x, query) = (call.matrix(0)?, call.matrix(1)?);
-        let count = if query.is_vector() { 1 } else { query.rows() };
-        Ok(top_k::work(&x, count, call.options.count("k"), query.bytes()))
-    },
-    invoke: |call| {
-        let (x, query) = (call.matrix(0)?, call.matrix(1)?);
-        let metric = Metric::named(&call.options.choice("metric")).unwrap_or(Metric::Cosine);
-        let TopK { indices, scores } = top_k::top_k(&x, &query, call.options.count("k"), metric)?;
-        Ok(Value::Named(vec![
-            ("indices", Value::try_from(&indices)?),
-            ("scores", Value::try_from(&scores)?),
-        ]))
-    },
+    driver: Driver::TopK,
+    axis: None,
 }];

@@ -1,10 +1,9 @@
 //! Element types and shapes.
 
 use super::{X, option, placed};
+use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::registry::{Function, Gives, NullRule};
-use crate::compute::shape;
-use crate::compute::value::Value;
+use crate::compute::registry::{Driver, Function, Gives, NullRule};
 
 const TYPE: OptionSpec =
     placed("type", OptionKind::Type, "The element type to change to, or its name.");
@@ -23,11 +22,8 @@ pub(super) static TABLE: &[Function] = &[
         options: &[TYPE, SAFE],
         nulls: NullRule::Propagates,
         gives: Gives::Rows,
-        work: |call| Ok(shape::work(&*call.matrix(0)?)),
-        invoke: |call| {
-            let to = call.options.element_type("type");
-            Ok(Value::Matrix(shape::cast(&*call.matrix(0)?, &to, call.options.flag("safe"))?))
-        },
+        driver: Driver::Elementwise(Operation::Cast),
+        axis: None,
     },
     Function {
         name: "transpose",
@@ -36,8 +32,8 @@ pub(super) static TABLE: &[Function] = &[
         arguments: &[X],
         options: &[],
         nulls: NullRule::Propagates,
-        gives: Gives::Matrix,
-        work: |call| Ok(shape::work(&*call.matrix(0)?)),
-        invoke: |call| Ok(Value::Matrix(shape::transpose(&*call.matrix(0)?)?)),
+        gives: Gives::Transposed,
+        driver: Driver::Transpose,
+        axis: None,
     },
 ];

@@ -1,10 +1,10 @@
 //! Transforms: a matrix of the same shape.
 
-use super::{X, option};
+use super::{ROWS, option};
+use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
-use crate::compute::registry::{Function, Gives, NullRule};
-use crate::compute::value::Value;
-use crate::compute::{by_rows, transform};
+use crate::compute::registry::{Driver, Function, Gives, NullRule};
+use crate::compute::transform::Transform;
 
 const OF_COLUMNS: OptionSpec = option(
     "axis",
@@ -22,56 +22,63 @@ const ORD: OptionSpec = option(
     "2: the root of the sum of squares; 1: the sum of magnitudes; inf: the largest magnitude.",
 );
 
-macro_rules! transform {
-    ($name:literal, $options:expr, $nulls:ident, $summary:literal, |$x:ident, $call:ident| $run:expr) => {
-        Function {
-            name: $name,
-            summary: $summary,
-            family: "transforms",
-            arguments: &[X],
-            options: $options,
-            nulls: NullRule::$nulls,
-            gives: Gives::Rows,
-            work: |call| Ok(by_rows::work(&*call.matrix(0)?, 1)),
-            invoke: |$call| {
-                let held = $call.matrix(0)?;
-                let $x = &*held;
-                Ok(Value::Matrix($run?))
-            },
-        }
-    };
+const fn transform(
+    name: &'static str,
+    transform: Transform,
+    options: &'static [OptionSpec],
+    nulls: NullRule,
+    summary: &'static str,
+) -> Function {
+    Function {
+        name,
+        summary,
+        family: "transforms",
+        arguments: &[ROWS],
+        options,
+        nulls,
+        gives: Gives::Rows,
+        driver: Driver::Transform(transform),
+        axis: None,
+    }
 }
 
 pub(super) static TABLE: &[Function] = &[
-    transform!(
+    transform(
         "normalize",
+        Transform::Normalize,
         &[OF_ROWS, ORD],
-        WholeRows,
+        NullRule::WholeRows,
         "Divides each row by its norm; a zero vector becomes null.",
-        |x, call| transform::normalize(x, call.options.per(), call.options.order())
     ),
-    transform!(
+    transform(
         "standardize",
+        Transform::Standardize,
         &[OF_COLUMNS],
-        SkipsThenPropagates,
+        NullRule::SkipsThenPropagates,
         "Subtracts the mean and divides by the standard deviation.",
-        |x, call| transform::standardize(x, call.options.per())
     ),
-    transform!("center", &[OF_COLUMNS], SkipsThenPropagates, "Subtracts the mean.", |x, call| {
-        transform::center(x, call.options.per())
-    }),
-    transform!(
-        "minmax_scale",
+    transform(
+        "center",
+        Transform::Center,
         &[OF_COLUMNS],
-        SkipsThenPropagates,
-        "Moves the least element to 0 and the greatest to 1.",
-        |x, call| transform::minmax_scale(x, call.options.per())
+        NullRule::SkipsThenPropagates,
+        "Subtracts the mean.",
     ),
-    transform!(
-        "softmax",
-        &[],
-        WholeRows,
-        "The exponential of each element by the sum of these over its row.",
-        |x, _call| transform::softmax(x)
+    transform(
+        "minmax_scale",
+        Transform::MinMaxScale,
+        &[OF_COLUMNS],
+        NullRule::SkipsThenPropagates,
+        "Moves the smallest element to 0 and the largest to 1.",
     ),
+    Function {
+        axis: Some(Per::Row),
+        ..transform(
+            "softmax",
+            Transform::Softmax,
+            &[],
+            NullRule::WholeRows,
+            "The exponential of each element by the sum of these over its row.",
+        )
+    },
 ];

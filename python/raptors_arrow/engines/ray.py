@@ -1,0 +1,104 @@
+"""Expressions over Ray Data: a function for ``map_batches``.
+
+``ds.map_batches(ra.ray.with_columns(unit=ra.col("emb").normalize()), batch_format="pyarrow")``
+
+Row by row only: each block is computed where it lies, and nothing is moved.
+"""
+
+from math import prod
+from typing import Any
+
+from raptors_arrow.engines._mapper import Columns
+from raptors_arrow.engines._rows import missing
+from raptors_arrow.errors import RaptorsTypeError
+from raptors_arrow.expr import Expr
+
+try:
+    import pyarrow as pa
+    import ray.data  # noqa: F401  # what it is for; blocks come as tables or arrays
+except ImportError as error:
+    raise missing("ray", "Ray Data and pyarrow", error) from error
+
+__all__ = ["with_columns"]
+
+
+class with_columns:
+    """Make a function that adds columns to a batch, for ``Dataset.map_batches``.
+
+    With ``batch_format="pyarrow"`` and ``zero_copy_batch=True`` rows are read where they lie.
+    Batches of NumPy arrays, Ray's default, are taken too, if no row is null. Ray's own tensors are
+    read as pyarrow's of the same shape; other columns pass through untouched.
+
+    Parameters
+    ----------
+    **expressions
+        The columns by name, each a value for each row, from that row alone.
+    """
+
+    def __init__(self, **expressions: Expr) -> None:
+        self._columns = Columns(expressions)
+        self.__name__ = "with_columns"  # which Ray shows in its plan
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={expr!r}" for name, expr in self._columns.expressions.items())
+        return f"with_columns({given})"
+
+    def __call__(self, batch: Any) -> Any:
+        """Add the columns to a batch of Ray's."""
+        rows = batch
+        if isinstance(batch, dict):
+            rows = pa.table({name: _from_numpy(name, values) for name, values in batch.items()})
+        if not isinstance(rows, pa.Table):
+            raise RaptorsTypeError(
+                f"with_columns: expected a pyarrow table or NumPy arrays, got "
+                f"{type(batch).__name__}; pass batch_format='pyarrow' to map_batches"
+            )
+        return self._columns.add_to(self._read(rows))
+
+    def _read(self, rows: Any) -> Any:
+        """See Ray's tensors as pyarrow's, in the columns that are needed."""
+        needed = {name for expr in self._columns.expressions.values() for name in expr.columns}
+        for at, field in enumerate(rows.schema):
+            name = getattr(field.type, "extension_name", "")
+            if field.name in needed and name.startswith("ray.data.arrow_tensor"):
+                rows = rows.set_column(at, field.name, _as_tensor(rows.column(at)))
+        return rows
+
+
+def _from_numpy(name: str, values: Any) -> Any:
+    """See an array as a column, without copying it: numbers, vectors or tensors."""
+    if values.ndim == 1 and values.dtype == object and len(values) and _is_vectors(values):
+        raise RaptorsTypeError(
+            f"with_columns: column {name} has null or ragged rows, which NumPy arrays cannot hold; "
+            "pass batch_format='pyarrow' to map_batches"
+        )
+    if values.ndim == 1:
+        return pa.array(values)
+    if values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+    return pa.FixedShapeTensorArray.from_numpy_ndarray(values)
+
+
+def _is_vectors(values: Any) -> bool:
+    return any(hasattr(value, "__len__") and not isinstance(value, str | bytes) for value in values)
+
+
+def _as_tensor(column: Any) -> Any:
+    """Give a column of Ray's tensors as vectors, or as tensors of the same shape."""
+    shape = tuple(column.type.shape)
+    number = column.type.storage_type.value_type
+    vectors = pa.list_(number, prod(shape))
+    chunks = [_as_vectors(chunk.storage, vectors) for chunk in column.chunks]
+    if len(shape) == 1:
+        return pa.chunked_array(chunks, vectors)
+    tensors = pa.fixed_shape_tensor(number, shape)
+    return pa.chunked_array(
+        [pa.ExtensionArray.from_storage(tensors, chunk) for chunk in chunks], tensors
+    )
+
+
+def _as_vectors(lists: Any, vectors: Any) -> Any:
+    """Give lists of one length as a column of vectors; without nulls nothing is copied."""
+    if lists.null_count or not vectors.list_size:
+        return lists.cast(vectors)
+    return pa.FixedSizeListArray.from_arrays(lists.flatten(), type=vectors)

@@ -1,0 +1,273 @@
+"""Expressions: the functions of the table as methods of a column that is named, or at hand.
+
+>>> import raptors_arrow as ra
+>>> ra.col("emb").scale(2).mean(axis=1)
+col('emb').scale(2).mean(axis=1)
+
+An expression computes nothing by itself: `select` and `with_columns` evaluate it over a table, a
+stream or files, and ``lazy(x).….collect()`` over data at hand. What it gives is known before it
+runs: ``expr.result_type(schema)``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Signature, signature
+from typing import Any
+
+from raptors_arrow import _native
+from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
+
+__all__ = ["Expr", "col", "lazy", "length"]
+
+
+class Expr:
+    """A column, data, or a function of others.
+
+    Made by ``ra.col``, ``ra.lazy`` and ``ra.len``; every function of ``list_functions()`` is a
+    method, and ``+ - * / @``, ``-x`` and ``abs(x)`` are what they are for arrays.
+    """
+
+    __slots__ = ("args", "name", "options")
+
+    name: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def __init__(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.name, self.args, self.options = name, args, options
+
+    def __repr__(self) -> str:
+        if self.name in ("col", "len"):
+            return f"{self.name}({', '.join(map(repr, self.args))})"
+        if self.name == "lazy":
+            return f"lazy({_described(self.args[0])})"
+        x, *others = self.args
+        if not isinstance(x, Expr):
+            return f"{self.name}({', '.join(map(_described, self.args))})"
+        given = [_described(arg) for arg in others]
+        given += [f"{name}={value!r}" for name, value in self.options.items()]
+        return f"{x!r}.{self.name}({', '.join(given)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr, (self.name, self.args, self.options)
+
+    def __bool__(self) -> bool:
+        raise RaptorsTypeError(
+            f"{self!r} has no value yet: evaluate it with select, with_columns or collect()"
+        )
+
+    def __neg__(self) -> "Expr":
+        return _call("negate", self)
+
+    def __abs__(self) -> "Expr":
+        return _call("abs", self)
+
+    def __add__(self, other: Any) -> "Expr":
+        return _call("add", self, other)
+
+    def __radd__(self, other: Any) -> "Expr":
+        return _call("add", self, other)
+
+    def __sub__(self, other: Any) -> "Expr":
+        return _call("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> "Expr":
+        return _call("subtract", other, self)
+
+    def __mul__(self, other: Any) -> "Expr":
+        return _call("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> "Expr":
+        return _call("multiply", self, other)
+
+    def __truediv__(self, other: Any) -> "Expr":
+        return _call("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> "Expr":
+        return _call("divide", other, self)
+
+    def __matmul__(self, other: Any) -> "Expr":
+        return _call("matmul", self, other)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that it needs, each once."""
+        names = [node.args[0] for node in self.walk() if node.name == "col"]
+        return tuple(dict.fromkeys(names))
+
+    def walk(self) -> Iterator["Expr"]:
+        """Go through its parts, those that others need first; shared ones once."""
+        seen: set[int] = set()
+
+        def visit(node: Expr) -> Iterator[Expr]:
+            if id(node) in seen:
+                return
+            seen.add(id(node))
+            for arg in node.args:
+                if isinstance(arg, Expr):
+                    yield from visit(arg)
+            yield node
+
+        return visit(self)
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it gives a value for each row, from that row alone."""
+        if self.name in ("col", "lazy"):
+            return True
+        if self.name == "len":
+            return False
+        operands = [arg for arg in self.args if isinstance(arg, Expr)]
+        function = _native.get_function(self.name)
+        return all(arg.is_rows for arg in operands) and function.is_row_by_row(**self.options)
+
+    def result_type(self, schema: Any) -> Any:
+        """Give the type of its values for a schema, without evaluating it.
+
+        Parameters
+        ----------
+        schema
+            A ``pyarrow.Schema``, or a mapping of names to pyarrow types.
+
+        Returns
+        -------
+        pyarrow.DataType
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> schema = pa.schema({"emb": pa.list_(pa.int8(), 384)})
+        >>> ra.col("emb").mean(axis=1).result_type(schema)
+        DataType(double)
+        >>> ra.col("emb").normalize().result_type(schema)
+        FixedSizeListType(fixed_size_list<item: double>[384])
+        """
+        from raptors_arrow._types import result_type
+
+        return result_type(self, schema)
+
+    def collect(self) -> Any:
+        """Evaluate an expression over data at hand, made by `lazy`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import raptors_arrow as ra
+        >>> ra.lazy(np.array([[3.0, 4.0]])).normalize().collect()
+        array([[0.6, 0.8]])
+        """
+        if self.columns:
+            raise RaptorsValueError(
+                f"collect: {self!r} names columns; evaluate it with select or with_columns, or "
+                "begin it with lazy(data)"
+            )
+        return evaluate(self, {})
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Expr | int | float | str | list | tuple) or value is None:
+        return repr(value)
+    return f"<{type(value).__name__}>"
+
+
+def _call(name: str, *args: Any, **options: Any) -> Expr:
+    return Expr(name, args, options)
+
+
+def col(name: str) -> Expr:
+    """Name a column of the source that an expression is evaluated on.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> ra.col("emb").clip(0, 1)
+    col('emb').clip(0, 1)
+    """
+    if not isinstance(name, str):
+        raise RaptorsTypeError(f"col: expected the name of a column, got {type(name).__name__}")
+    return Expr("col", (name,), {})
+
+
+def lazy(x: Any) -> Expr:
+    """Begin an expression with data at hand; ``collect()`` evaluates it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import raptors_arrow as ra
+    >>> (ra.lazy(np.array([[1.0, 2.0]])) * 2).sum(axis=1).collect()
+    array([6.])
+    """
+    return Expr("lazy", (x,), {})
+
+
+def length() -> Expr:
+    """Count the rows of the source, or of a group.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> ra.select(pa.table({"a": [1.0, None]}), n=ra.len())["n"].to_pylist()
+    [2]
+    """
+    return Expr("len", (), {})
+
+
+def evaluate(expr: Expr, values: Mapping[int, Any], column: Callable[[str], Any] = str) -> Any:
+    """Evaluate an expression; ``values`` has those of some of its parts, by their identity."""
+    known = dict(values)
+
+    def value(node: Any) -> Any:
+        if not isinstance(node, Expr):
+            return node
+        if id(node) not in known:
+            if node.name == "col":
+                known[id(node)] = column(node.args[0])
+            elif node.name == "lazy":
+                known[id(node)] = node.args[0]
+            else:
+                known[id(node)] = _apply(node, [value(arg) for arg in node.args])
+        return known[id(node)]
+
+    return value(expr)
+
+
+def _apply(node: Expr, args: list[Any]) -> Any:
+    function = _native.get_function(node.name)
+    options = node.options
+    is_column = len(node.args) > 1 and isinstance(node.args[1], Expr)
+    if is_column and function.argument_kinds[1] == "operand" and _is_plain(args[1]):
+        options = {"axis": 0, **options}  # a column of numbers is one value for each row
+    return function(*args, **options)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is an Arrow array of numbers, and not of lists."""
+    return not getattr(getattr(value, "type", None), "num_fields", 1)
+
+
+def _method(name: str) -> Callable[..., Expr]:
+    """Make the method for a function: its signature without ``x``, which is the expression."""
+    function = _native.get_function(name)
+    parameters = list(signature(getattr(_native, name)).parameters.values())
+    own = Signature([p for p in parameters[1:] if p.name != "width"])
+    names = function.arguments[1:]
+
+    def method(self: Expr, *args: Any, **options: Any) -> Expr:
+        try:
+            bound = own.bind(*args, **options).arguments
+        except TypeError as error:
+            raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
+        given = tuple(bound.pop(place) for place in names if place in bound)
+        return Expr(name, (self, *given), bound)
+
+    method.__name__ = name
+    method.__qualname__ = f"Expr.{name}"
+    method.__doc__ = function.doc
+    method.__signature__ = Signature([parameters[0].replace(name="self"), *own.parameters.values()])  # type: ignore[attr-defined]
+    return method
+
+
+for _name in _native.list_functions():
+    setattr(Expr, _name, _method(_name))

@@ -1,0 +1,212 @@
+//! A call, from its arguments to its result: bound, prepared, run.
+//!
+//! A driver's call is a value that knows which passes over the data it takes and can run them. It
+//! is planned once: what `explain` prints is what a call runs.
+
+use super::options::Checked;
+use super::registry::{ArgumentKind, Function};
+use super::{Operand, Options, Per, Value, arithmetic};
+use crate::dispatch::{Family, Plan, Work, run};
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+
+/// A matrix that the call made from an argument, or the argument itself.
+pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
+
+/// One pass over the data: what it does, the bytes that it moves, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pass {
+    /// What it does, in a word or two.
+    pub what: &'static str,
+    /// The bytes that must move.
+    pub work: Work,
+    /// Where and how.
+    pub plan: Plan,
+}
+
+/// A call of a driver, with its arguments.
+pub(super) trait Driven {
+    /// The passes that it takes, in order: what each does, and the bytes that it moves.
+    fn works(&self) -> Vec<(&'static str, Work)>;
+    /// Runs the passes, which are planned.
+    fn run(&self, passes: &[Pass]) -> Result<Value>;
+}
+
+/// A call that is planned.
+pub(super) struct Prepared<D> {
+    driven: D,
+    pub(super) passes: Vec<Pass>,
+}
+
+impl<D: std::ops::Deref<Target: Driven>> Prepared<D> {
+    pub(super) fn new(driven: D) -> Result<Self> {
+        let planned = |(what, work)| Ok(Pass { what, work, plan: run::planned(&work)? });
+        let passes = driven.works().into_iter().map(planned).collect::<Result<_>>()?;
+        Ok(Self { driven, passes })
+    }
+
+    pub(super) fn run(&self) -> Result<Value> {
+        self.driven.run(&self.passes)
+    }
+}
+
+/// The pass that converts `y` to the element type of `x`, if theirs differ: the column's type wins.
+pub(super) fn conversion(x: &Matrix, y: &Matrix) -> Option<(&'static str, Work)> {
+    let to = x.element_type();
+    (y.element_type() != to).then(|| {
+        let size = to.primitive_width().unwrap_or(8);
+        let bytes_written = y.rows().saturating_mul(y.width()).saturating_mul(size);
+        let (family, bytes_read) = (Family::Elementwise, y.bytes());
+        (CONVERT, Work { family, bytes_read, bytes_written, has_vdsp: false })
+    })
+}
+
+const CONVERT: &str = "convert";
+
+/// `y` in the element type of `x`: itself, or converted in the first of `passes`, which is taken
+/// off. A float column takes all numbers, rounded once; an integer column takes integers that fit.
+pub(super) fn converted<'y>(
+    what: &'static str,
+    x: &Matrix,
+    y: &'y Matrix,
+    passes: &mut &[Pass],
+) -> Result<Held<'y>> {
+    let (to, from) = (x.element_type(), y.element_type());
+    if from == to {
+        return Ok(Held::Borrowed(y));
+    }
+    let Some((Pass { what: CONVERT, plan, .. }, rest)) = passes.split_first() else {
+        return Err(Error::Mixed { what, expected: to.clone(), got: from.clone() });
+    };
+    *passes = rest;
+    if to.is_integer() && !from.is_integer() {
+        return Err(Error::Mixed { what, expected: to.clone(), got: from.clone() });
+    }
+    let made = arithmetic::converted(y, to, *plan).map_err(|error| match error {
+        Error::Overflow { index: row, into: element, .. } => Error::Unfit { what, row, element },
+        other => other,
+    })?;
+    Ok(Held::Owned(made))
+}
+
+/// Plans and runs a call under the name that errors give it.
+pub(super) fn execute(function: &'static str, driven: &dyn Driven) -> Result<Value> {
+    run::call(function, || Prepared::new(driven)?.run())
+}
+
+/// The arguments of a call by name, counted, and its options, checked.
+pub(super) struct Call<'a> {
+    pub(super) function: &'static Function,
+    arguments: &'a [Value],
+    pub(super) options: Checked<'a>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        function: &'static Function,
+        arguments: &'a [Value],
+        options: &'a Options,
+    ) -> Result<Self> {
+        let (most, got) = (function.arguments.len(), arguments.len());
+        let fewest = function.arguments.iter().filter(|argument| !argument.optional).count();
+        if got < fewest || got > most {
+            let expected = if got < fewest { fewest } else { most };
+            return Err(Error::Arguments { expected, got });
+        }
+        let options = Checked::new(function.options, options)?;
+        let call = Self { function, arguments, options };
+        call.refuse_one_vector()?;
+        Ok(call)
+    }
+
+    /// Refuses plain numbers where rows are vectors, unless the call goes by columns or takes all
+    /// elements at once, or they are one vector beside another.
+    fn refuse_one_vector(&self) -> Result<()> {
+        let has_axis = self.function.has_option("axis");
+        if has_axis && self.per() != Per::Row || self.are_two_vectors() {
+            return Ok(());
+        }
+        for (argument, value) in self.function.arguments.iter().zip(self.arguments) {
+            if argument.kind == ArgumentKind::Rows && value.is_vector() {
+                let (argument, len) = (argument.name, value.len());
+                return Err(Error::OneVector { argument, len, has_axis });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether vectors that are paired with rows came as one vector, and the rows as another.
+    pub(super) fn are_two_vectors(&self) -> bool {
+        use ArgumentKind::{Rows, Vectors};
+        let kinds = self.function.arguments.iter().map(|argument| argument.kind);
+        kinds.eq([Rows, Vectors]) && self.arguments.iter().all(Value::is_vector)
+    }
+
+    /// The error, with the option that would help if there is one: a 1-D operand that does not fit
+    /// the columns may be meant for the rows.
+    pub(super) fn advised(&self, error: Error) -> Error {
+        let (rows, length) = match self.arguments {
+            [Value::Matrix(x), Value::Matrix(y)] if y.is_vector() => (x.rows(), y.rows()),
+            [Value::Matrix(x), Value::Vector(y)] => (x.rows(), y.len()),
+            _ => return error,
+        };
+        match *error.kind() {
+            Error::Width { what, expected, got }
+                if rows == length && self.function.has_option("axis") =>
+            {
+                Error::OnePerRow { what, expected, got }
+            }
+            _ => error,
+        }
+    }
+
+    fn refuse(&self, i: usize, expected: &'static str) -> Error {
+        let got = self.arguments[i].describe();
+        Error::Argument { argument: self.function.arguments[i].name, expected, got }
+    }
+
+    /// The argument as a matrix.
+    pub(super) fn matrix(&self, i: usize) -> Result<Held<'a>> {
+        self.held(i)?.ok_or_else(|| self.refuse(i, "a matrix"))
+    }
+
+    /// The argument as a matrix, if it was given.
+    pub(super) fn optional_matrix(&self, i: usize) -> Result<Option<Held<'a>>> {
+        if i < self.arguments.len() { self.matrix(i).map(Some) } else { Ok(None) }
+    }
+
+    /// The argument as a matrix, unless it is one number.
+    fn held(&self, i: usize) -> Result<Option<Held<'a>>> {
+        Ok(match &self.arguments[i] {
+            Value::Matrix(matrix) => Some(Held::Borrowed(matrix)),
+            Value::Vector(array) => Some(Held::Owned(Matrix::reshape(array, 1)?)),
+            _ => None,
+        })
+    }
+
+    /// The argument as an operand.
+    pub(super) fn operand(&self, i: usize) -> Result<Operand<'a>> {
+        let kind = self.function.arguments[i].kind;
+        let axis = self.options.axis();
+        match (&self.arguments[i], self.held(i)?, kind) {
+            (_, Some(_), ArgumentKind::Number) => Err(self.refuse(i, "one number")),
+            (_, None, ArgumentKind::Row) => Err(self.refuse(i, "one value per column")),
+            (Value::Number(number), ..) => Ok(Operand::from(*number)),
+            (Value::Integer(number), ..) => Ok(Operand::from(*number)),
+            (Value::Scalar(one), ..) => Ok(Operand::scalar(one.clone())),
+            (_, Some(y), ArgumentKind::Row) => Ok(Operand::held_row(y)),
+            (_, Some(y), _) if y.is_vector() && axis == Some(0) => Ok(Operand::held_column(y)),
+            (_, Some(y), _) if y.is_vector() => Ok(Operand::held_row(y)),
+            (_, Some(_), _) if axis.is_some() => {
+                Err(self.refuse(i, "a 1-D array, as axis is given (leave axis out for a matrix)"))
+            }
+            (_, Some(y), _) => Ok(Operand::held(y)),
+            (_, None, _) => Err(self.refuse(i, "a number, an array or a matrix")),
+        }
+    }
+
+    /// What one result is made from: by the function itself, or by the option `axis`.
+    pub(super) fn per(&self) -> Per {
+        self.function.axis.unwrap_or_else(|| self.options.per())
+    }
+}

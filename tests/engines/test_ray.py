@@ -1,0 +1,128 @@
+"""Expressions over Ray Data, on a local cluster of two workers."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import ray
+from by_row import cases, same_bits, table
+
+import raptors_arrow as ra
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
+
+
+def taken(dataset) -> pa.Table:
+    tables = [block for block in ray.get(dataset.to_arrow_refs()) if block.num_rows]
+    return pa.concat_tables(tables).sort_by("id")
+
+
+def test_every_function_equals_the_direct_call(folder):
+    """All in one pass over the files: a task of Ray's costs more than any of them."""
+    made = {f"c{i}": case.expr() for i, case in enumerate(cases())}
+    got = taken(
+        ray.data.read_parquet(folder).map_batches(
+            ra.ray.with_columns(**made), batch_format="pyarrow", zero_copy_batch=True
+        )
+    )
+    rows = table()
+    assert same_bits(got["emb"], rows["emb"])
+    for i, case in enumerate(cases()):
+        assert same_bits(got[f"c{i}"], case.direct(rows)), str(case)
+        assert got[f"c{i}"].type == case.expr().result_type(rows.schema), str(case)
+
+
+def test_the_work_is_done_by_more_than_one_process(folder):
+    def with_process(batch):
+        import os
+
+        return batch.append_column("pid", pa.array([os.getpid()] * len(batch)))
+
+    mapper = ra.ray.with_columns(unit=ra.col("emb").normalize())
+    dataset = ray.data.read_parquet(folder, override_num_blocks=8)
+    got = taken(
+        dataset.map_batches(mapper, batch_format="pyarrow", batch_size=8).map_batches(
+            with_process, batch_format="pyarrow"
+        )
+    )
+    import os
+
+    assert os.getpid() not in got["pid"].to_pylist()
+    assert same_bits(got["unit"], ra.normalize(table()["emb"]))
+
+
+def test_batches_of_numpy_arrays_as_ray_makes_them():
+    values = np.arange(20, dtype="f4").reshape(5, 4)
+    dataset = ray.data.from_items([{"id": i, "emb": row} for i, row in enumerate(values)])
+    e = ra.col("emb")
+    mapper = ra.ray.with_columns(unit=e.normalize(), weighted=e.multiply(ra.col("id")))
+    got = taken(dataset.map_batches(mapper))
+    assert same_bits(got["unit"], ra.normalize(pa_vectors(values)))
+    weighted = [[x * i for x in row] for i, row in enumerate(values.tolist())]
+    assert got["weighted"].to_pylist() == weighted
+
+
+def pa_vectors(values: np.ndarray) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+@pytest.mark.parametrize("kind", ["ray", "pyarrow"])
+def test_tensors_of_ray_and_of_pyarrow(kind, shape):
+    values = np.arange(24, dtype="f4").reshape(4, *shape)
+    if kind == "ray":
+        dataset = ray.data.from_numpy(values)
+    else:
+        column = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
+        dataset = ray.data.from_arrow(pa.table({"data": column}))
+    mapper = ra.ray.with_columns(twice=ra.col("data") * 2, sums=ra.col("data").sum(axis=1))
+    batches = dataset.map_batches(mapper, batch_format="pyarrow").take_batch(4)
+    np.testing.assert_array_equal(
+        np.stack(list(batches["twice"])).reshape(4, -1), values.reshape(4, -1) * 2
+    )
+    np.testing.assert_array_equal(batches["sums"], values.reshape(4, -1).sum(axis=1))
+
+
+def failure(dataset, **expressions) -> str:
+    mapper = ra.ray.with_columns(**expressions)
+    with pytest.raises(ray.exceptions.RayError) as caught:
+        dataset.map_batches(mapper, batch_format="pyarrow").materialize()
+    return f"{caught.value} {caught.value.__cause__!r}"
+
+
+def test_errors_name_function_and_column(folder, ragged):
+    rows = ray.data.read_parquet(folder)
+    said = failure(ray.data.read_parquet(ragged), unit=ra.col("emb").normalize())
+    assert "normalize: expected every row to have 2 elements, but row 1 has 1" in said
+    assert "(in unit=col('emb').normalize())" in said
+    assert "'nothing' is not there; the columns are id, emb" in failure(
+        rows, unit=ra.col("nothing").normalize()
+    )
+    wide = failure(rows, d=ra.col("emb").dot(np.ones(3, "f4")))
+    assert "dot: expected y of width 5, got width 3 (in d=col('emb').dot(<ndarray>))" in wide
+
+
+def test_mistakes_are_found_before_anything_is_read():
+    with pytest.raises(ra.RaptorsTypeError, match="expected expressions by name, got none"):
+        ra.ray.with_columns()
+    with pytest.raises(ra.RaptorsTypeError, match="expected an expression for unit, got str"):
+        ra.ray.with_columns(unit="emb")
+    for expr in (ra.col("emb").mean(axis=0), ra.col("emb").standardize(), ra.len()):
+        with pytest.raises(ra.RaptorsValueError, match="expected an? .* for unit"):
+            ra.ray.with_columns(unit=expr)
+    mapper = ra.ray.with_columns(unit=ra.col("emb").normalize())
+    with pytest.raises(ra.RaptorsTypeError, match="emb has null or ragged rows.*'pyarrow'"):
+        mapper({"emb": np.array([np.ones(2), None], dtype=object)})
+    with pytest.raises(ra.RaptorsTypeError, match="expected a pyarrow table.*got list"):
+        mapper([1, 2])
+
+
+def test_the_guide(snippet):
+    snippet("ray.md")

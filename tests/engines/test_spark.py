@@ -1,0 +1,93 @@
+"""Expressions over Spark, on a local cluster of two executors."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from by_row import cases, same_bits, table
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import raptors_arrow as ra
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Spark's own
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def taken(df) -> pa.Table:
+    return df.toArrow().sort_by("id")
+
+
+def test_every_function_equals_the_direct_call(spark, folder):
+    """All in one pass over the files: a stage of Spark's costs more than any of them."""
+    made = {f"c{i}": case.expr() for i, case in enumerate(cases())}
+    got = taken(ra.spark.with_columns(spark.read.parquet(folder), **made))
+    rows = table()
+    assert same_bits(got["emb"], rows["emb"])
+    for i, case in enumerate(cases()):
+        assert same_bits(got[f"c{i}"], case.direct(rows)), str(case)
+
+
+def test_the_schema_is_known_before_anything_is_read(spark, folder):
+    e = ra.col("emb")
+    df = ra.spark.with_columns(
+        spark.read.parquet(folder), unit=e.normalize(), best=e.argmax(axis=1), emb=e.cast("float64")
+    )
+    types = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+    assert types == {
+        "id": "bigint",
+        "emb": "array<double>",
+        "other": "array<float>",
+        "w": "float",
+        "unit": "array<float>",
+        "best": "bigint",
+    }
+    got = taken(df)
+    assert same_bits(got["unit"], ra.normalize(table()["emb"]))  # of what came, not what it became
+    assert same_bits(got["emb"], ra.cast(table()["emb"], "float64"))
+
+
+def test_spark_goes_on_with_the_columns(spark, folder):
+    df = ra.spark.with_columns(spark.read.parquet(folder), n=ra.col("emb").norm(axis=1))
+    kept = taken(df.where("n < 2").select("id"))["id"].to_pylist()
+    norms = ra.norm(table()["emb"], axis=1).to_pylist()
+    assert kept == [i for i, norm in enumerate(norms) if norm is not None and norm < 2]
+
+
+def failure(df) -> str:
+    with pytest.raises(PySparkException) as caught:
+        df.collect()
+    return str(caught.value)
+
+
+def test_errors_name_function_and_column(spark, folder, ragged):
+    e = ra.col("emb")
+    said = failure(ra.spark.with_columns(spark.read.parquet(ragged), unit=e.normalize()))
+    assert "normalize: expected every row to have 2 elements, but row 1 has 1" in said
+    assert "(in unit=col('emb').normalize())" in said
+    rows = spark.read.parquet(folder)
+    said = failure(ra.spark.with_columns(rows, d=e.dot(np.ones(3, "f4"))))
+    assert "dot: expected y of width 5, got width 3 (in d=col('emb').dot(<ndarray>))" in said
+    with pytest.raises(ra.RaptorsValueError, match="'nothing' is not there; the columns are id"):
+        ra.spark.with_columns(rows, unit=ra.col("nothing").normalize())
+    with pytest.raises(ra.RaptorsError, match=r"normalize: .*string.*col\('t'\)"):
+        ra.spark.with_columns(spark.sql("SELECT 'a' AS t"), unit=ra.col("t").normalize())
+    with pytest.raises(ra.RaptorsValueError, match="expected a value for each row for m"):
+        ra.spark.with_columns(rows, m=e.mean(axis=0))
+    with pytest.raises(ra.RaptorsTypeError, match="expected a data frame of Spark, got int"):
+        ra.spark.with_columns(3, unit=e.normalize())
+
+
+def test_the_guide(spark, snippet):
+    snippet("spark.md")

@@ -1,0 +1,196 @@
+"""Groups: each has the bits of the function on its rows, in their order."""
+
+import datetime
+import decimal
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import raptors_arrow as ra
+
+STATISTICS = ("sum", "mean", "min", "max", "count", "var", "std", "norm")
+E = ra.col("emb")
+
+
+def vectors(values: np.ndarray, mask: np.ndarray | None = None) -> pa.Array:
+    width = values.shape[1]
+    flat = pa.array(values.ravel(), mask=None if mask is None else mask.ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, width)
+
+
+def chunked(table: pa.Table, cuts: list[int]) -> pa.Table:
+    at = sorted({0, len(table), *(cut % (len(table) + 1) for cut in cuts)})
+    pieces = [table.slice(a, b - a) for a, b in pairwise(at)]
+    return pa.concat_tables(pieces) if pieces else table
+
+
+def everything(prefix: str = "") -> dict[str, ra.Expr]:
+    return {prefix + name: getattr(E, name)(axis=0) for name in STATISTICS}
+
+
+def expected(table: pa.Table, keys: list) -> list[dict]:
+    """Filter, then the function: in the order of first appearance."""
+    values = table["emb"].combine_chunks()
+    rows: dict = {}
+    for i, key in enumerate(keys):
+        rows.setdefault(key, []).append(i)
+    return [
+        {"k": key, "n": len(own)}
+        | {
+            name: getattr(ra, name)(values.take(pa.array(own)), axis=0).to_pylist()
+            for name in STATISTICS
+        }
+        for key, own in rows.items()
+    ]
+
+
+def same(got: list[dict], wanted: list[dict]) -> bool:
+    return str(got) == str(wanted)  # to the bit, as floats are written, and NaN is NaN
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_group_has_the_bits_of_its_rows(data):
+    rows = data.draw(st.integers(0, 60))
+    width = data.draw(st.integers(1, 5))
+    dtype = data.draw(st.sampled_from(["f4", "f8", "f2", "i1", "i8", "u2"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    values = (rng.standard_normal((rows, width)) * 20).astype(dtype)
+    mask = rng.random((rows, width)) < data.draw(st.sampled_from([0.0, 0.3]))
+    kinds = [
+        [1, 2, None],
+        ["a", "b", "", None],
+        [0.5, -0.0, 0.0, float("nan"), None],
+        [True, False],
+    ]
+    choices = data.draw(st.sampled_from(kinds))
+    keys = [choices[i] for i in rng.integers(0, len(choices), rows)]
+    kind = next(type(k) for k in choices if k is not None)
+    types = {int: pa.int32(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
+    table = pa.table({"k": pa.array(keys, types[kind]), "emb": vectors(values, mask)})
+    table = chunked(table, data.draw(st.lists(st.integers(0, 99), max_size=3)))
+    one = [None if k is None else "nan" if k != k else k + 0 if kind is float else k for k in keys]
+    wanted = expected(table, one)
+    got = ra.group_by(table, "k").aggregate(n=ra.len(), **everything())
+    stream = ra.group_by(table.to_reader(), "k").aggregate(n=ra.len(), **everything())
+    assert got.equals(stream) or same(got.to_pylist(), stream.to_pylist())
+    rows_of = [{**row, "k": "nan" if row["k"] != row["k"] else row["k"]} for row in got.to_pylist()]
+    assert same(rows_of, wanted)
+
+
+def test_many_rows_to_the_bit_for_any_threads_and_batches():
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((20_000, 7)).astype("f4") * 1e3
+    keys = rng.integers(0, 9, len(values)) ** 3
+    table = pa.table({"k": keys, "emb": vectors(values)})
+    wanted = expected(table, keys.tolist())
+    before = ra.build_info()["num_threads"]
+    for threads in (1, 2, 5):
+        ra.set_num_threads(threads)
+        for batch in (20_000, 999, 64):
+            reader = pa.RecordBatchReader.from_batches(
+                table.schema, (b for b in table.to_batches(max_chunksize=batch))
+            )
+            got = ra.group_by(reader, "k").aggregate(n=ra.len(), **everything())
+            assert same(got.to_pylist(), wanted), (threads, batch)
+    ra.set_num_threads(before)
+
+
+KEYS = {
+    "int8": pa.array([1, 2, 1], pa.int8()),
+    "uint64": pa.array([1, 2**64 - 1, 1], pa.uint64()),
+    "float32": pa.array([1.5, 2.5, 1.5], pa.float32()),
+    "bool": pa.array([True, False, True]),
+    "large string": pa.array(["a", "b", "a"], pa.large_string()),
+    "string view": pa.array(["a", "a rather long key that is no prefix", "a"], pa.string_view()),
+    "binary": pa.array([b"a", b"b", b"a"]),
+    "dictionary": pa.array(["a", "b", "a"]).dictionary_encode(),
+    "date": pa.array([datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)] * 2)[:3],
+    "timestamp": pa.array([1, 2, 1], pa.timestamp("us", "UTC")),
+    "duration": pa.array([1, 2, 1], pa.duration("s")),
+    "decimal": pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("1.5")]),
+    "nulls": pa.array([None, "x", None], pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_type_come_back(kind):
+    keys = KEYS[kind]
+    table = pa.table({"k": keys, "emb": vectors(np.array([[1.0], [2.0], [3.0]]))})
+    got = ra.group_by(table, "k").aggregate(s=E.sum(axis=0))
+    assert got["k"].to_pylist() == keys[:2].to_pylist()
+    assert got["s"].to_pylist() == [[4.0], [2.0]]
+    plain = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
+    assert got["k"].type == plain
+
+
+def test_several_keys_sorted_and_as_pyarrow_reads_it():
+    table = pa.table(
+        {
+            "a": ["y", "x", "y", "x"],
+            "b": [2, 1, 1, 1],
+            "emb": vectors(np.arange(8.0).reshape(4, 2)),
+            "price": [1.0, 2.0, 3.0, None],
+        }
+    )
+    got = ra.group_by(table, ["a", "b"], sort=True).aggregate(
+        [("emb", "mean"), ("price", "sum"), ("price", "count")]
+    )
+    assert got.to_pylist() == [
+        {"a": "x", "b": 1, "emb_mean": [4.0, 5.0], "price_sum": 2.0, "price_count": 1},
+        {"a": "y", "b": 1, "emb_mean": [4.0, 5.0], "price_sum": 3.0, "price_count": 1},
+        {"a": "y", "b": 2, "emb_mean": [0.0, 1.0], "price_sum": 1.0, "price_count": 1},
+    ]
+    chains = ra.group_by(table, "a").aggregate(
+        worst=E.norm(axis=1).max(), m=E.scale(2).mean(axis=0)
+    )
+    assert chains["m"].to_pylist() == [[4.0, 6.0], [8.0, 10.0]]
+    np.testing.assert_allclose(chains["worst"], [np.hypot(4, 5), np.hypot(6, 7)])
+
+
+def test_frames_and_keys_that_are_no_column():
+    values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "f4")
+    frame = pl.DataFrame({"k": [1, 2, 1], "emb": values})
+    got = ra.group_by(frame, "k").aggregate(m=E.mean(axis=0))
+    assert got.to_dicts() == [{"k": 1, "m": [3.0, 4.0]}, {"k": 2, "m": [3.0, 4.0]}]
+    x = ra.col("x")
+    beside = ra.group_by(values, np.array(["a", "b", "a"])).aggregate(s=x.sum(axis=0))
+    assert beside.to_pylist() == [{"key": "a", "s": [6.0, 8.0]}, {"key": "b", "s": [3.0, 4.0]}]
+    with pytest.raises(ra.RaptorsValueError, match="expected a key for each of 3 rows, got 2"):
+        ra.group_by(values, np.array([1, 2]))
+
+
+def test_no_rows_one_group_and_groups_of_one_row():
+    empty = pa.table({"k": pa.array([], pa.int8()), "emb": vectors(np.ones((0, 2)))})
+    got = ra.group_by(empty, "k").aggregate(m=E.mean(axis=0), n=ra.len())
+    assert got.num_rows == 0 and got.schema.field("m").type == pa.list_(pa.float64(), 2)
+    values = np.arange(2000.0).reshape(1000, 2)
+    alone = pa.table({"k": np.arange(1000), "emb": vectors(values)})
+    got = ra.group_by(alone, "k").aggregate(m=E.mean(axis=0))
+    assert got["m"].to_pylist() == values.tolist()
+    one = pa.table({"k": pa.nulls(1000, pa.int8()), "emb": vectors(values)})
+    got = ra.group_by(one, "k").aggregate(m=E.mean(axis=0))
+    assert got.to_pylist() == [{"k": None, "m": ra.mean(values, axis=0).tolist()}]
+
+
+def test_mistakes():
+    table = pa.table({"k": [1], "emb": vectors(np.ones((1, 2)))})
+    groups = ra.group_by(table, "k")
+    with pytest.raises(ra.RaptorsValueError, match="col: 'nope' is not there"):
+        ra.group_by(table, "nope")
+    with pytest.raises(ra.RaptorsValueError, match="aggregate: expected m to end in one of sum"):
+        groups.aggregate(m=E.scale(2))
+    with pytest.raises(ra.RaptorsValueError, match="aggregate: expected axis=0"):
+        groups.aggregate(m=E.mean())
+    with pytest.raises(ra.RaptorsValueError, match="expected one of .* for emb, got 'mode'"):
+        groups.aggregate([("emb", "mode")])
+    with pytest.raises(ra.RaptorsTypeError, match="aggregate: expected expressions by name"):
+        groups.aggregate()
+    with pytest.raises(ra.RaptorsOverflowError, match="sum: integer overflow in group 0"):
+        big = pa.table({"k": [1, 1], "emb": vectors(np.full((2, 1), 2**63 - 1))})
+        ra.group_by(big, "k").aggregate(s=E.sum(axis=0))

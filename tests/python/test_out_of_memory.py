@@ -1,0 +1,173 @@
+"""No memory is a `MemoryError`, never the end of the process."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytest.importorskip("resource", reason="limits of memory are those of Unix")
+
+SETUP = """
+import os, resource, sys
+import numpy as np
+import pyarrow as pa
+import raptors_arrow as ra
+
+def limited(megabytes, call):
+    # The address space that is in use, and so much more.
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), hard))
+    try:
+        return call()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+def refused(megabytes, call):
+    try:
+        limited(megabytes, call)
+    except ra.RaptorsMemoryError as error:
+        return str(error)
+    raise AssertionError("there was memory for it")
+"""
+
+
+def run(code, timeout=300):
+    """Run code in a process of its own, which must end well; the timeout is for hangs only."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("/proc is Linux's")
+    code = SETUP + textwrap.dedent(code)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_broadcast_strided_and_list_inputs_are_never_copied_whole():
+    """Reductions of arrays whose elements, written down, would be 8 GB, in 64 MB."""
+    run("""
+    wide = np.broadcast_to(np.arange(1000.0), (10**6, 1000))
+    assert limited(64, lambda: ra.mean(wide[:1000], axis=0)).tolist() == list(range(1000))
+    windows = np.lib.stride_tricks.sliding_window_view(np.ones(20_000), 5_000)
+    assert limited(64, lambda: ra.sum(windows, axis=1)).tolist() == [5000.0] * 15_001
+    mask = np.broadcast_to(np.arange(5000) % 2 == 0, (1000, 5000))
+    masked = np.ma.masked_array(windows[:1000], mask)
+    assert limited(64, lambda: ra.count(masked)) == 2_500_000
+    lists = pa.array([[1.0] * 10**5] + [None] * 10**5)
+    assert limited(64, lambda: ra.sum(lists)) == 1e5
+    assert limited(64, lambda: ra.sum(lists, axis=1)).null_count == 10**5
+    assert limited(64, lambda: ra.mean(lists, axis=0)).to_pylist() == [1.0] * 10**5
+    """)
+
+
+def test_results_that_do_not_fit_raise_memory_error():
+    run("""
+    cells = {
+        "elementwise of a broadcast array": lambda: ra.add(np.broadcast_to(1.0, (10**6, 10**6)), 1),
+        "rows of no elements": lambda: ra.count(np.empty((2**40, 0)), axis=1),
+        "center": lambda: ra.center(np.empty(0), width=2**40),
+        "standardize": lambda: ra.standardize(np.empty(0), width=2**40),
+        "minmax_scale": lambda: ra.minmax_scale(np.empty(0), width=2**40),
+        "gram": lambda: ra.gram(np.ones((1, 40_000))),
+        "covariance": lambda: ra.covariance(np.ones((2, 40_000))),
+        "correlation": lambda: ra.correlation(np.ones((2, 40_000), np.float32)),
+        "top_k of many": lambda: ra.top_k(np.ones((100, 2)), np.ones((2, 2)), 10**9),
+        "pairwise": lambda: ra.pairwise(np.ones((10**5, 1))),
+        "null rows that get elements": lambda: ra.pairwise(
+            pa.array([[1.0], None] * 10**5), metric="l2"
+        ),
+    }
+    for name, call in cells.items():
+        assert "no memory" in refused(200, call), name
+    """)
+
+
+def test_k_is_capped_by_the_rows():
+    run("""
+    x = np.ones((100, 2))
+    found = limited(64, lambda: ra.top_k(x, np.ones(2), 10**9))
+    assert found.indices.tolist() == list(range(100))
+    """)
+
+
+def test_the_pool_is_given_back_before_a_call_fails():
+    run("""
+    x = np.ones(16 << 20)  # 128 MiB
+    held = ra.add(x, 1.0)
+    del held
+    assert ra.pool_stats().held_bytes >= 128 << 20
+    # The pool has no buffer of this size, and the system has no memory for one.
+    y = np.ones(5 << 20)
+    assert limited(16, lambda: ra.add(y, 1.0))[0] == 2.0
+    assert ra.pool_stats().held_bytes < 128 << 20
+    """)
+
+
+EVERY = """
+rng = np.random.default_rng(0)
+n, d = 20_000, 32
+function = ra.get_function(sys.argv[1])
+base = rng.random((n, d)).astype(np.float32)
+mask = rng.random((n, d)) < 0.2
+null = rng.random(n) < 0.3
+offsets = np.concatenate([[0], np.cumsum(np.where(null, 0, d))]).astype(np.int32)
+flat = pa.array(base.ravel(), mask=mask.ravel())
+inputs = {
+    "dense": base,
+    "strided": base[::2, ::2],
+    "by columns": np.asfortranarray(base),
+    "masked": np.ma.masked_array(base, mask),
+    "lists": pa.ListArray.from_arrays(pa.array(offsets), base[~null].ravel(), mask=pa.array(null)),
+    "fixed-size lists": pa.FixedSizeListArray.from_arrays(flat, d),
+    "chunks": pa.chunked_array([pa.FixedSizeListArray.from_arrays(flat, d)] * 2),
+    "table": pa.table({str(c): pa.array(base[:, c], mask=mask[:, c]) for c in range(d)}),
+}
+def others(x, width):
+    for kind in function.argument_kinds[1:]:
+        yield {
+            "operand": 2,
+            "number": 2,
+            "row": np.ones(width, np.float32),
+            "vectors": np.ones(width, np.float32),
+            "queries": np.ones((20, width), np.float32),
+        }.get(kind, np.ones((width, 8), np.float32))
+options = {"type": "float64"} if function.name == "cast" else {}
+axes = [{"axis": axis} for axis in (0, 1, None)] if function.gives == "reduced" else [{}]
+axes = axes if "axis" in function.options else [{}]
+ra.sum(np.ones((2000, 2000)))  # the threads are there
+counts = {"ok": 0, "refused": 0}
+for name, x in inputs.items():
+    width = ra.as_matrix(x).width
+    args = [x, *others(x, width)] if function.name != "pairwise" else [x[:2000]]
+    for axis in axes:
+        for megabytes in (1, 2, 4, 8, 16):
+            ra.release_unused()
+            try:
+                limited(megabytes, lambda: function(*args, **options, **axis))
+                counts["ok"] += 1
+            except MemoryError:
+                counts["refused"] += 1
+print(counts)
+"""
+
+
+def functions():
+    import raptors_arrow as ra
+
+    return ra.list_functions()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", functions())
+def test_every_function_ends_with_a_result_or_a_memory_error(function):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("/proc is Linux's")
+    code = SETUP + EVERY
+    done = subprocess.run(
+        [sys.executable, "-c", code, function], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "internal error" not in done.stderr
