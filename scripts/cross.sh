@@ -39,7 +39,7 @@ packages() {
 
 toolchain() {
     packages rustc-web cargo-web rust-web-src libstd-rust-web-dev:arm64 \
-        gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6:arm64 qemu-user
+        gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6:arm64 qemu-user binutils-mingw-w64-x86-64
 }
 
 # By path: a rustup cargo or rustc is usually first on PATH, and knows neither target.
@@ -64,7 +64,8 @@ aarch64() {
     say "aarch64 Linux passed; not run: $skipped, on which qemu aborts, and the conformance tests"
 }
 
-# std is built from source, once for each target. With the Python module, whose std types differ by system.
+# std is built from source, once for each target; that of Windows needs mingw's dlltool. With the Python
+# module, whose std types differ by system.
 check() {
     local target
     for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu; do
