@@ -23,7 +23,11 @@
 pub mod buffer;
 pub mod compute;
 pub mod dispatch;
+#[cfg(any(feature = "python", test))]
+mod engine;
 mod error;
+#[cfg(any(feature = "python", test))]
+mod ffi;
 mod kernel;
 mod matrix;
 #[cfg(feature = "python")]

@@ -38,6 +38,7 @@ from raptors_arrow.errors import RaptorsOverflowError, RaptorsTypeError, Raptors
 
 try:
     import polars as pl
+    from polars.plugins import register_plugin_function
 except ImportError as error:
     raise ImportError(
         'raptors_arrow.polars needs polars: pip install "raptors-arrow[polars]"'
@@ -136,7 +137,9 @@ class _Vector(NamedTuple):
 
 
 def _unwrapped(arg: Any) -> Any:
-    """Give the number or the vector that a literal expression is, and anything else as it is."""
+    """Give the number or the vector that a literal or a list is, and anything else as it is."""
+    if isinstance(arg, list | tuple) and arg and all(type(n) in (int, float) for n in arg):
+        return _Vector(pl.Series(arg, strict=False))
     if not (isinstance(arg, pl.Expr) and arg.meta.is_literal()):
         return arg
     series = pl.select(arg).to_series()
@@ -294,13 +297,15 @@ def _dtype(
     element, kind, width = function.result_type(own, *others, **options)
     result = _POLARS[element]
     if kind == "rows":
-        if width == 0:
-            raise RaptorsValueError(
-                f"{function.name}: the result has rows of width 0, which polars cannot hold; call "
-                "it with NumPy or pyarrow data"
-            )
-        return pl.Array(result, width) if width is not None else pl.List(result)
-    return _shaped(dtype, result) if kind in ("per_column", "like") else result
+        result = pl.Array(result, width) if width is not None else pl.List(result)
+    elif kind in ("per_column", "like"):
+        result = _shaped(dtype, result)
+    if isinstance(result, pl.Array) and 0 in result.shape:
+        raise RaptorsValueError(
+            f"{function.name}: the result has rows of width 0, which polars cannot hold; call "
+            "it with NumPy or pyarrow data"
+        )
+    return result
 
 
 _POLARS = {
@@ -377,8 +382,14 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
         for other in others:
             _check_column(function, own, other, options)
         dtype = _dtype(function, gives, own, args, options)
+        exprs = [expr for expr, _ in inputs]
+        if _is_native(function, args, options) and not any(_may_not_fit(own, y) for y in others):
+            given = _checked(function, own, args, options)
+            native = _plugin(function, gives, by_row, exprs, given, options)
+            if native is not None:
+                return native
         return pl.map_batches(
-            [expr for expr, _ in inputs],
+            exprs,
             partial(run, dtype=dtype),
             return_dtype=dtype,
             is_elementwise=by_row,
@@ -387,7 +398,13 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
 
     if hasattr(pl, "pipe_with_dtype"):
         return pl.pipe_with_dtype([self._expr, *operands], planned)
-    # Before polars 2.1 a plan knows no types: polars calls the function on a few rows of its own.
+    # Before polars 2.1 only the plugin knows types when it plans.
+    if _is_native(function, args, options):
+        exprs = [self._expr, *operands]
+        native = _plugin(function, gives, by_row, exprs, args, options)
+        if native is not None:
+            return native
+    # For what is left polars calls the function on a few rows of its own to learn the type.
     return pl.map_batches(
         [self._expr, *operands],
         run,
@@ -396,8 +413,70 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
     )
 
 
+def _is_native(function: _native.Function, args: tuple[Any, ...], options: Any) -> bool:
+    """Whether the plugin can run it: what is no column has to be the same for all rows."""
+    others = [arg for arg in args if not isinstance(arg, pl.Expr)]
+    if not others or _is_product(function):
+        return len(args) < 2
+    kind, axis = function.argument_kinds[1], options.get("axis")
+    is_per_row = kind == "operand" and axis != 1 and isinstance(args[0], pl.Series)
+    return len(args) == 1 and not is_per_row and _is_for_all(args[0], kind, axis)
+
+
+def _may_not_fit(own: Any, other: Any) -> bool:
+    """Whether a column of integers meets others that may be too large for it."""
+    element = _element(own)
+    return element.is_integer() and _element(other) not in (element, pl.Null)
+
+
+def _checked(
+    function: _native.Function, own: Any, args: tuple[Any, ...], options: Any
+) -> tuple[Any, ...]:
+    """Give the arguments, with literals in the type of the column; an error of theirs comes now."""
+    given = tuple(
+        _native.as_matrix(_retyped(function, own, arg.series)) if isinstance(arg, _Vector) else arg
+        for arg in args
+    )
+    if given and not any(isinstance(arg, pl.Expr) for arg in given):
+        # No rows are computed, and a wrong operand is refused as it would be in a direct call.
+        function(pl.Series([], dtype=own), *given, **options)
+    return given
+
+
+def _plugin(
+    function: _native.Function,
+    gives: _Gives,
+    by_row: bool,
+    exprs: list[pl.Expr],
+    args: tuple[Any, ...],
+    options: Any,
+) -> pl.Expr | None:
+    """Give the expression that polars runs without Python; none if the plugin cannot do it."""
+    given = [
+        None
+        if isinstance(arg, pl.Expr)
+        else _native.as_matrix(arg.series)
+        if isinstance(arg, _Vector)
+        else arg
+        for arg in args
+    ]
+    call = _native._polars_call(function.name, given, options, by_row)
+    if call is None:
+        return None
+    return register_plugin_function(
+        plugin_path=_native.__file__,
+        function_name=f"raptors_{function.name}",
+        args=exprs,
+        kwargs={"call": call},
+        is_elementwise=by_row,
+        returns_scalar=gives != "rows",
+        changes_length=gives != "rows",
+    )
+
+
 def _on_series(self: SeriesNamespace, name: str, args: tuple[Any, ...], options: Any) -> Any:
     function = _native.get_function(name)
+    args = tuple(_unwrapped(arg) for arg in args)
     args, options = _lined_up(function, self._series, args, options)
     return function(self._series, *args, **options)
 

@@ -70,9 +70,11 @@ pub use covariance::{OfColumns, correlation, covariance, gram};
 pub use groups::{GroupStatistic, Groups, Members};
 pub use metric::Metric;
 pub use operand::Operand;
-pub use options::{OptionKind, OptionSpec, OptionValue, Options};
 #[cfg(feature = "python")]
-pub(crate) use options::{TYPES, element_type};
+pub(crate) use options::TYPES;
+#[cfg(any(feature = "python", test))]
+pub(crate) use options::element_type;
+pub use options::{OptionKind, OptionSpec, OptionValue, Options};
 pub use pairs::{Vectors, cosine_similarity, dot, l1_distance, l2_distance};
 pub use product::{Product, matmul, pairwise};
 pub use reduce::{

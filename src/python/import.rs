@@ -14,11 +14,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use super::adopt::adopted;
-use super::check::{self, Checked, Problem};
 use super::errors::{Kind, detached};
 use super::origin::PyArrow;
 use crate::error::Error;
+use crate::ffi::{self, Checked, can_be_matrix};
 use crate::matrix::{Matrix, unaccepted};
 
 /// Arrow data as it came.
@@ -210,7 +209,7 @@ fn is_refusal(py: Python<'_>, error: &PyErr) -> bool {
         || error.is_instance_of::<PyNotImplementedError>(py)
 }
 
-pub(super) fn malformed(function: &str, problem: &Problem) -> PyErr {
+fn malformed(function: &str, problem: &str) -> PyErr {
     Kind::Value.error(format!("{function}: the Arrow data {problem}"))
 }
 
@@ -237,25 +236,14 @@ pub(super) fn pointer<T>(
     })
 }
 
-/// The field of a schema.
-///
-/// # Safety
-///
-/// As for [`check::schema`].
-unsafe fn any_field(schema: &FFI_ArrowSchema) -> Result<Field, Problem> {
-    // SAFETY: the caller's promise.
-    unsafe { check::schema(schema) }?;
-    Field::try_from(schema).map_err(|error| format!("has a type that cannot be read: {error}"))
-}
-
 /// The field of a schema, if its type can be a matrix.
 ///
 /// # Safety
 ///
-/// As for [`check::schema`].
+/// As for [`ffi::field`].
 unsafe fn field(function: &'static str, schema: &FFI_ArrowSchema) -> PyResult<FieldRef> {
     // SAFETY: the caller's promise.
-    let field = unsafe { any_field(schema) }.map_err(|problem| malformed(function, &problem))?;
+    let field = unsafe { ffi::field(schema) }.map_err(|error| error.in_function(function))?;
     if !can_be_matrix(field.data_type()) {
         return Err(unaccepted(field.data_type()).in_function(function).into());
     }
@@ -267,39 +255,33 @@ pub(super) fn requested_field(capsule: &Bound<'_, PyAny>) -> PyResult<Field> {
     let name = c"arrow_schema";
     let schema = pointer::<FFI_ArrowSchema>("as_matrix", capsule, "requested_schema", name)?;
     // SAFETY: a capsule of this name points to an ArrowSchema, which it owns and we borrow.
-    let field = unsafe { any_field(&*schema) };
+    let field = unsafe { ffi::any_field(&*schema) };
     field.map_err(|problem| Kind::Value.error(format!("as_matrix: the requested schema {problem}")))
-}
-
-fn can_be_matrix(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::FixedSizeList(field, _) => {
-            !matches!(field.data_type(), DataType::Struct(_) | DataType::List(_))
-                && can_be_matrix(field.data_type())
-        }
-        DataType::List(field) | DataType::LargeList(field) => is_number(field.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| is_number(field.data_type())),
-        other => is_number(other),
-    }
-}
-
-pub(super) fn is_number(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
 }
 
 /// Checks the structure of an array.
 ///
 /// # Safety
 ///
-/// As for [`check::array`].
+/// As for [`ffi::checked`].
 unsafe fn checked<'a>(
     function: &'static str,
     array: &'a mut FFI_ArrowArray,
     data_type: &'a DataType,
 ) -> PyResult<Checked<'a>> {
     // SAFETY: the caller's promise.
-    unsafe { check::array(array, data_type) }.map_err(|problem| malformed(function, &problem))
+    Ok(unsafe { ffi::checked(array, data_type) }.map_err(|error| error.in_function(function))?)
+}
+
+/// Takes an array over. While the offsets of many rows are checked, others may run: so many take 5
+/// to 25 microseconds; giving the GIL away and taking it back costs less than one.
+fn adopted(py: Python<'_>, function: &'static str, array: Checked<'_>) -> PyResult<ArrayRef> {
+    let adopted = if array.unmeasured_rows() < MANY_ROWS {
+        ffi::adopted(array)
+    } else {
+        py.detach(|| ffi::adopted(array))
+    };
+    Ok(adopted.map_err(|error| error.in_function(function))?)
 }
 
 fn array(function: &'static str, capsules: &Bound<'_, PyAny>) -> PyResult<Imported> {
@@ -328,11 +310,10 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
     // capsule is left with a released one.
     let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream) };
     if stream.release.is_none() {
-        let problem = "was used already: a stream can be read once".to_owned();
-        return Err(malformed(function, &problem));
+        return Err(malformed(function, "was used already: a stream can be read once"));
     }
     let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
-        return Err(malformed(function, &"is a stream without its callbacks".to_owned()));
+        return Err(malformed(function, "is a stream without its callbacks"));
     };
 
     let mut schema = FFI_ArrowSchema::empty();

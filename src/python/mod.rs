@@ -1,8 +1,8 @@
 //! The Python extension module `raptors_arrow._native`: the only module that names pyo3.
 //!
 //! A call goes: `function` sorts the arguments, `origin` says whose objects they are, `argument`
-//! makes values of them through `import` (Arrow capsules, checked by `check` and taken over by
-//! `adopt`) or `numpy` (the buffer protocol), `pandas` chooses between the two, `option` reads the
+//! makes values of them through `import` (Arrow capsules, checked and taken over by the crate's
+//! `ffi`) or `numpy` (the buffer protocol), `pandas` chooses between the two, `option` reads the
 //! options, the registry's function runs without the GIL, and `export` gives the result back as what
 //! came in, or, by capsules, as what a consumer asks for (`requested`). Every Python function is made
 //! from the registry's table.
@@ -10,10 +10,8 @@
 //! Nothing here may let a panic through: what can panic runs inside `errors::guarded`.
 
 mod accumulator;
-mod adopt;
 mod argument;
 mod capsule;
-mod check;
 mod docs;
 mod errors;
 mod explain;
@@ -26,6 +24,7 @@ mod numpy;
 mod option;
 mod origin;
 mod pandas;
+mod plugin;
 mod requested;
 mod results;
 mod system;
@@ -56,6 +55,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(function::list_functions, m)?)?;
     m.add_function(wrap_pyfunction!(function::get_function, m)?)?;
     m.add_function(wrap_pyfunction!(explain::explain, m)?)?;
+    m.add_function(wrap_pyfunction!(plugin::polars_call, m)?)?;
     m.add_function(wrap_pyfunction!(system::build_info, m)?)?;
     m.add_function(wrap_pyfunction!(system::get_num_threads, m)?)?;
     m.add_function(wrap_pyfunction!(system::set_num_threads, m)?)?;

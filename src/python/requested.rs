@@ -14,6 +14,7 @@ use super::errors::{Kind, detached};
 use super::{export, import};
 use crate::compute;
 use crate::error::Error;
+use crate::ffi::is_number;
 use crate::matrix::Matrix;
 
 /// The chunks of a matrix as arrays of the type that is asked for, or of its own.
@@ -72,8 +73,8 @@ fn element_of(data_type: &DataType) -> Option<&DataType> {
         DataType::Struct(fields) => {
             let mut types = fields.iter().map(|field| field.data_type());
             let first = types.next()?;
-            (import::is_number(first) && types.all(|other| other == first)).then_some(first)
+            (is_number(first) && types.all(|other| other == first)).then_some(first)
         }
-        other => import::is_number(other).then_some(other),
+        other => is_number(other).then_some(other),
     }
 }

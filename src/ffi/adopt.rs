@@ -15,48 +15,44 @@ use arrow_array::{ArrayRef, make_array, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use pyo3::prelude::*;
 
 use super::check::{self, Checked};
-use super::import::malformed;
+use super::malformed;
 use crate::buffer::Output;
+use crate::error::Result;
 
-/// Rows of lists from which others may run while their offsets are checked. So many take 5 to 25
-/// microseconds; giving the GIL away and taking it back costs less than one.
-const MANY_ROWS: usize = 1 << 16;
-
-/// Takes an array over. It is released here if its list offsets are wrong.
-pub(super) fn adopted(
-    py: Python<'_>,
-    function: &'static str,
-    array: Checked<'_>,
-) -> PyResult<ArrayRef> {
+/// Takes an array over. It is released here if its list offsets are wrong; to look at them costs
+/// something for each row.
+///
+/// # Errors
+///
+/// [`Error::Arrow`](crate::Error::Arrow) for wrong offsets, and where there is no memory to align a
+/// buffer.
+pub(crate) fn adopted(array: Checked<'_>) -> Result<ArrayRef> {
     let (array, data_type) = array.take();
     // Of no rows nothing is read, so that it does not matter which buffers there are.
     if array.is_empty() {
         return Ok(new_empty_array(data_type));
     }
     let owner = Arc::new(array);
-    let adoption = Adoption { py, function, owner: &owner };
+    let adoption = Adoption { owner: &owner };
     // SAFETY: the array was checked as one of this type.
     let data = unsafe { adoption.level(&owner, data_type) }?;
     Ok(make_array(data))
 }
 
-struct Adoption<'a, 'py> {
-    py: Python<'py>,
-    function: &'static str,
+struct Adoption<'a> {
     /// The whole array, which all buffers keep alive.
     owner: &'a Arc<FFI_ArrowArray>,
 }
 
-impl Adoption<'_, '_> {
+impl Adoption<'_> {
     /// The data of an array and its children, which are as deep as its type.
     ///
     /// # Safety
     ///
     /// The array is the owner or one of its children, and was checked as one of this type.
-    unsafe fn level(&self, array: &FFI_ArrowArray, data_type: &DataType) -> PyResult<ArrayData> {
+    unsafe fn level(&self, array: &FFI_ArrowArray, data_type: &DataType) -> Result<ArrayData> {
         let (length, end) = (array.len(), array.len() + array.offset());
         let mut data = ArrayData::builder(data_type.clone()).len(length).offset(array.offset());
         if !array.buffer(0).is_null() {
@@ -67,9 +63,7 @@ impl Adoption<'_, '_> {
         }
         if let Some(size) = check::offset_size(data_type) {
             // SAFETY: the array was checked, by the promise of this function.
-            let check = || unsafe { check::offsets(array, data_type) };
-            let checked = if length < MANY_ROWS { check() } else { self.py.detach(check) };
-            checked.map_err(|problem| malformed(self.function, &problem))?;
+            unsafe { check::offsets(array, data_type) }.map_err(|problem| malformed(&problem))?;
             // SAFETY: lists have an offset more than they are.
             let offsets = unsafe { self.buffer(array.buffer(1), (end + 1) * size, size) }?;
             data = data.add_buffer(offsets);
@@ -105,15 +99,14 @@ impl Adoption<'_, '_> {
     /// # Safety
     ///
     /// It has this many bytes, or none.
-    unsafe fn buffer(&self, start: *const u8, bytes: usize, align: usize) -> PyResult<Buffer> {
+    unsafe fn buffer(&self, start: *const u8, bytes: usize, align: usize) -> Result<Buffer> {
         let start = match NonNull::new(start.cast_mut()) {
             Some(start) if bytes > 0 => start,
             // Aligned for any element, though there is none.
             _ => return Ok(Buffer::from_vec(Vec::<u64>::new())),
         };
         if !start.addr().get().is_multiple_of(align) {
-            let mut copy =
-                Output::<u8>::new(bytes).map_err(|error| error.in_function(self.function))?;
+            let mut copy = Output::<u8>::new(bytes)?;
             // SAFETY: it has this many bytes, by the promise of this function.
             copy.copy_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) });
             return Ok(copy.into_buffer());

@@ -30,11 +30,11 @@ use arrow_schema::DataType;
 use crate::type_name::TypeName;
 
 /// What is wrong with an array or schema, in words that go behind "the Arrow data ".
-pub(super) type Problem = String;
+pub(crate) type Problem = String;
 
 /// Levels that a type may have. pyarrow takes 64; NumPy before 2.0 had 32 dimensions. arrow-rs
 /// recurses over them, and with 32 that fits a thread with a stack of 64 KiB.
-pub(super) const DEEPEST: usize = 32;
+pub(crate) const DEEPEST: usize = 32;
 
 /// Fields that a type may have in all. Wide tables have some ten thousand; without a limit a few
 /// structs that share their children would be a type that takes years to read.
@@ -51,7 +51,7 @@ const MOST_BYTES: u64 = if usize::BITS == 64 { 1 << 56 } else { isize::MAX as u6
 /// # Safety
 ///
 /// Its pointers that are not null lead to what the C Data Interface says.
-pub(super) unsafe fn schema(root: &FFI_ArrowSchema) -> Result<(), Problem> {
+pub(crate) unsafe fn schema(root: &FFI_ArrowSchema) -> Result<(), Problem> {
     let mut pending = vec![(root, 1)];
     let mut fields = 1;
     while let Some((schema, depth)) = pending.pop() {
@@ -193,16 +193,23 @@ unsafe fn metadata(start: *const c_char) -> Result<(), Problem> {
 }
 
 /// An array that was checked against its type, and still lies where it was.
-pub(super) struct Checked<'a> {
+pub(crate) struct Checked<'a> {
     array: &'a mut FFI_ArrowArray,
     data_type: &'a DataType,
     /// Whether a buffer is not aligned to its elements.
-    pub(super) misaligned: bool,
+    #[cfg_attr(not(feature = "python"), expect(dead_code, reason = "only explained in Python"))]
+    pub(crate) misaligned: bool,
 }
 
 impl<'a> Checked<'a> {
+    /// Rows whose offsets have still to be looked at: none, unless they are variable-size lists.
+    #[cfg(feature = "python")]
+    pub(crate) fn unmeasured_rows(&self) -> usize {
+        if offset_size(self.data_type).is_some() { self.array.len() } else { 0 }
+    }
+
     /// Takes it; what is left is marked as released.
-    pub(super) fn take(self) -> (FFI_ArrowArray, &'a DataType) {
+    pub(crate) fn take(self) -> (FFI_ArrowArray, &'a DataType) {
         (std::mem::replace(self.array, FFI_ArrowArray::empty()), self.data_type)
     }
 }
@@ -215,7 +222,7 @@ impl<'a> Checked<'a> {
 ///
 /// Its pointers that are not null lead to what the C Data Interface says, and its buffers are as
 /// long as its lengths say.
-pub(super) unsafe fn array<'a>(
+pub(crate) unsafe fn array<'a>(
     array: &'a mut FFI_ArrowArray,
     data_type: &'a DataType,
 ) -> Result<Checked<'a>, Problem> {
@@ -326,7 +333,7 @@ unsafe fn level(array: &FFI_ArrowArray, data_type: &DataType) -> Result<bool, Pr
 }
 
 /// Bytes of an offset of variable-size lists; `None` for other types.
-pub(super) fn offset_size(data_type: &DataType) -> Option<usize> {
+pub(crate) fn offset_size(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::List(_) => Some(4),
         DataType::LargeList(_) => Some(8),
@@ -340,7 +347,7 @@ pub(super) fn offset_size(data_type: &DataType) -> Option<usize> {
 /// # Safety
 ///
 /// The array passed [`array`] with this type.
-pub(super) unsafe fn offsets(array: &FFI_ArrowArray, data_type: &DataType) -> Result<(), Problem> {
+pub(crate) unsafe fn offsets(array: &FFI_ArrowArray, data_type: &DataType) -> Result<(), Problem> {
     match data_type {
         // SAFETY: the caller's promise; lists of the type have offsets of this size.
         DataType::List(_) => unsafe { ascending::<i32>(array) },
