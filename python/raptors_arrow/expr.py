@@ -9,7 +9,7 @@ stream or files, and ``lazy(x).….collect()`` over data at hand. What it gives 
 runs: ``expr.result_type(schema)``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Signature, signature
 from typing import Any
 
@@ -216,6 +216,17 @@ def length() -> Expr:
 
 def evaluate(expr: Expr, values: Mapping[int, Any], column: Callable[[str], Any] = str) -> Any:
     """Evaluate an expression; ``values`` has those of some of its parts, by their identity."""
+    return evaluate_all([expr], values, column)[0]
+
+
+def evaluate_all(
+    expressions: Sequence[Expr], values: Mapping[int, Any], column: Callable[[str], Any] = str
+) -> list[Any]:
+    """Evaluate expressions together, so that they share what they read and compute.
+
+    ``values`` has those of some of their parts, by their identity; ``column`` gives the column of a
+    name.
+    """
     known = dict(values)
 
     def value(node: Any) -> Any:
@@ -230,7 +241,7 @@ def evaluate(expr: Expr, values: Mapping[int, Any], column: Callable[[str], Any]
                 known[id(node)] = _apply(node, [value(arg) for arg in node.args])
         return known[id(node)]
 
-    return value(expr)
+    return [value(expr) for expr in expressions]
 
 
 def _apply(node: Expr, args: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from raptors_arrow import _native
 from raptors_arrow._types import result_type
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
-from raptors_arrow.expr import Expr, evaluate
+from raptors_arrow.expr import Expr, evaluate, evaluate_all
 from raptors_arrow.sources import Source, as_source
 
 __all__ = ["select", "with_columns"]
@@ -150,7 +150,8 @@ def _rows(source: Source, expressions: dict[str, Expr], *, keep: bool, progress:
 
 def _with(rows: Any, expressions: dict[str, Expr], keep: bool) -> Any:
     """Give a table or batch with the values of expressions."""
-    made = {name: evaluate(e, {}, rows.column) for name, e in expressions.items()}
+    values = evaluate_all(list(expressions.values()), {}, rows.column)
+    made = dict(zip(expressions, values, strict=True))
     if not keep:
         return type(rows).from_pydict(made)
     for name, values in made.items():
@@ -170,8 +171,8 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: _Progress) 
     counts = [node for e in expressions.values() for node in e.walk() if node.name == "len"]
     if source.table is not None:
         rows = source.table.num_rows
-        for key, node in parts.items():
-            values[key] = evaluate(node, {}, source.table.column)
+        made = evaluate_all(list(parts.values()), {}, source.table.column)
+        values = dict(zip(parts, made, strict=True))
     else:
         totals = {
             key: _native.Accumulator(node.name, **node.options) for key, node in parts.items()
@@ -180,8 +181,9 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: _Progress) 
         with _Ahead(source.batches(_needed(expressions) or None)) as ahead:
             for batch in _shown(ahead, source.rows, progress):
                 rows += batch.num_rows
-                for key, node in parts.items():
-                    totals[key].update(evaluate(node.args[0], {}, batch.column))
+                inputs = evaluate_all([node.args[0] for node in parts.values()], {}, batch.column)
+                for key, values_of_batch in zip(parts, inputs, strict=True):
+                    totals[key].update(values_of_batch)
         values = {key: total.finish() for key, total in totals.items()}
     values.update((id(node), rows) for node in counts)
     columns = {}
