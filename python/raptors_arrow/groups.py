@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raptors_arrow import _native
+from raptors_arrow._reading import Ahead, Progress, shown
 from raptors_arrow._types import column_type, result_type
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, col, evaluate
 from raptors_arrow.sources import Source, as_source
-from raptors_arrow.stream import _Ahead, _Progress, _shown
 
 __all__ = ["GroupBy", "group_by"]
 
@@ -20,9 +20,7 @@ __all__ = ["GroupBy", "group_by"]
 _STATISTICS = ("sum", "mean", "min", "max", "count", "var", "std", "norm")
 
 
-def group_by(
-    source: Any, keys: Any, *, sort: bool = False, progress: _Progress = None
-) -> "GroupBy":
+def group_by(source: Any, keys: Any, *, sort: bool = False, progress: Progress = None) -> "GroupBy":
     """Group the rows of a source by the values of some columns.
 
     Parameters
@@ -91,7 +89,7 @@ class GroupBy:
     """Rows in groups, made by `group_by`."""
 
     def __init__(
-        self, source: Source, keys: tuple[str, ...], sort: bool, progress: _Progress
+        self, source: Source, keys: tuple[str, ...], sort: bool, progress: Progress
     ) -> None:
         self._source, self._keys, self._sort, self._progress = source, keys, sort, progress
 
@@ -144,8 +142,8 @@ class GroupBy:
         if self._source.table is not None:
             yield self._source.table.select(needed)
             return
-        with _Ahead(self._source.batches(needed)) as ahead:
-            yield from _shown(ahead, self._source.rows, self._progress)
+        with Ahead(self._source.batches(needed)) as ahead:
+            yield from shown(ahead, self._source.count_rows, self._progress)
 
     def _given(self, groups: Any, results: dict[str, "_Result"]) -> Any:
         import pyarrow as pa

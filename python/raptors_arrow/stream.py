@@ -2,35 +2,35 @@
 
 A table is computed at once, and gives a table. A reader, a dataset or files are read batch by
 batch, one batch ahead of what is computed, and give a reader; what they reduce to is kept in
-accumulators, so memory is bounded by a few batches whatever the length of the stream.
+accumulators, so memory is bounded by a few batches whatever the length of the stream. What needs
+all rows before the first result (`_passes`) reads what can be read again once more.
 """
 
-import sys
-from collections.abc import Callable, Iterator
-from queue import Queue
-from threading import Event, Thread
-from time import monotonic
+from collections.abc import Iterator
 from typing import Any
 
 from raptors_arrow import _native
+from raptors_arrow._passes import Fits, check_operands, is_rows_in_passes
+from raptors_arrow._reading import Ahead, Progress, shown
 from raptors_arrow._types import result_type
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, evaluate, evaluate_all
-from raptors_arrow.sources import Source, as_source
+from raptors_arrow.sources import Source, as_source, empty_batch
 
 __all__ = ["select", "with_columns"]
 
-_Progress = Callable[[int, int | None], object] | bool | None
 
-
-def select(source: Any, *, progress: _Progress = None, **expressions: Expr) -> Any:
+def select(source: Any, /, *unnamed: Expr, progress: Progress = None, **expressions: Expr) -> Any:
     """Evaluate expressions over a source, and give their results alone.
 
     Parameters
     ----------
     source
-        A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, paths of Parquet or
-        Arrow files, a polars or pandas frame, or anything with ``__arrow_c_stream__``.
+        A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner, paths of Parquet, Arrow
+        IPC or CSV files, a polars or pandas frame, a DuckDB relation, or anything with
+        ``__arrow_c_stream__``.
+    *unnamed
+        Expressions whose results are named as the first column that they name.
     progress
         ``True`` shows rows and rows per second; a callable gets the rows done and the rows in all,
         or ``None`` if they are not known.
@@ -52,27 +52,34 @@ def select(source: Any, *, progress: _Progress = None, **expressions: Expr) -> A
     >>> e = ra.col("emb")
     >>> ra.select(rows, mean=e.mean(axis=0), largest=e.max(), n=ra.len()).to_pylist()
     [{'mean': [2.0, 4.0], 'largest': 6.0, 'n': 2}]
+    >>> ra.select(rows, e.sum(axis=1)).to_pydict()
+    {'emb': [3.0, 9.0]}
     """
-    seen = _checked("select", source, expressions)
-    by_row = {name: expr.is_rows for name, expr in expressions.items()}
+    wanted = named("select", unnamed, expressions)
+    seen = _checked(source, wanted)
+    by_row = {name: is_rows_in_passes(expr) for name, expr in wanted.items()}
     if all(by_row.values()):
-        return _rows(seen, expressions, keep=False, progress=progress)
+        return _rows("select", seen, wanted, keep=False, progress=progress)
     if any(by_row.values()):
         rows = ", ".join(name for name, is_rows in by_row.items() if is_rows)
         raise RaptorsValueError(
             f"select: expected expressions that all give a value for each row, or all reduce the "
             f"rows to one; {rows} do the first: take them with with_columns, or reduce them"
         )
-    return _reduced(seen, expressions, progress)
+    return _reduced(seen, wanted, progress)
 
 
-def with_columns(source: Any, *, progress: _Progress = None, **expressions: Expr) -> Any:
+def with_columns(
+    source: Any, /, *unnamed: Expr, progress: Progress = None, **expressions: Expr
+) -> Any:
     """Add columns to a source, or replace those of the same name.
 
     Parameters
     ----------
     source, progress
         As for `select`.
+    *unnamed
+        Expressions whose results take the place of the first column that they name.
     **expressions
         The columns by name, each a value for each row. All others pass through untouched.
 
@@ -88,49 +95,73 @@ def with_columns(source: Any, *, progress: _Progress = None, **expressions: Expr
     >>> rows = pa.table({"emb": pa.array([[3.0, 4.0]], pa.list_(pa.float64(), 2))})
     >>> ra.with_columns(rows, length=ra.col("emb").norm(axis=1)).to_pylist()
     [{'emb': [3.0, 4.0], 'length': 5.0}]
+    >>> ra.with_columns(rows, ra.col("emb").normalize()).to_pylist()
+    [{'emb': [0.6, 0.8]}]
     """
-    seen = _checked("with_columns", source, expressions)
-    for name, expr in expressions.items():
-        if not expr.is_rows and not _fits_whole(seen, expr):
+    wanted = named("with_columns", unnamed, expressions)
+    seen = _checked(source, wanted)
+    for name, expr in wanted.items():
+        if not is_rows_in_passes(expr):
             raise RaptorsValueError(
                 f"with_columns: expected a value for each row for {name}, got {expr!r}, which "
-                "reduces rows or needs all of them first; reduce with select, then apply what it "
-                "gives: x.subtract(mean), or pass a table"
+                "reduces rows; reduce with select, then apply what it gives: x.subtract(mean)"
             )
-    return _rows(seen, expressions, keep=True, progress=progress)
+    return _rows("with_columns", seen, wanted, keep=True, progress=progress)
 
 
-def _fits_whole(source: Source, expr: Expr) -> bool:
-    """Whether it gives a value for each row once all rows are at hand, as in a table."""
-    function = None if expr.name in ("col", "lazy", "len") else _native.get_function(expr.name)
-    return source.table is not None and function is not None and function.gives == "rows"
-
-
-def _checked(name: str, source: Any, expressions: dict[str, Expr]) -> Source:
-    if not expressions:
-        raise RaptorsTypeError(f"{name}: expected expressions by name, got none")
-    for key, expr in expressions.items():
+def named(function: str, unnamed: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Expr]:
+    """Give all expressions by name: one without a name has that of its first column."""
+    all_of = [(None, expr) for expr in unnamed] + list(given.items())
+    if not all_of:
+        raise RaptorsTypeError(f"{function}: expected expressions by name, got none")
+    wanted: dict[str, Expr] = {}
+    for name, expr in all_of:
         if not isinstance(expr, Expr):
+            place = "an expression" if name is None else f"an expression for {name}"
             raise RaptorsTypeError(
-                f"{name}: expected an expression for {key}, got {type(expr).__name__}; begin one "
-                'with ra.col("…")'
+                f"{function}: expected {place}, got {type(expr).__name__}; begin one with "
+                'ra.col("…")'
             )
+        if name is None:
+            own = "len" if expr.name == "len" else next(iter(expr.columns), None)
+            if own is None or own in wanted or own in given:
+                taken = "names no column" if own is None else f"would be the second {own!r}"
+                raise RaptorsValueError(
+                    f"{function}: {expr!r} {taken}: give it a name, as in mean={expr!r}"
+                )
+            name = own
+        wanted[name] = expr
+    return wanted
+
+
+def _checked(source: Any, expressions: dict[str, Expr]) -> Source:
     seen = as_source(source)
     for expr in expressions.values():
         result_type(expr, seen.schema)  # errors of types and names before anything is read
+        if seen.table is None:
+            check_operands(expr)
     return seen
 
 
-def _needed(expressions: dict[str, Expr]) -> list[str]:
+def needed(expressions: dict[str, Expr]) -> list[str]:
+    """Give the names of the columns that expressions need."""
     return list(dict.fromkeys(name for expr in expressions.values() for name in expr.columns))
 
 
-def _rows(source: Source, expressions: dict[str, Expr], *, keep: bool, progress: _Progress) -> Any:
+def _rows(
+    function: str,
+    source: Source,
+    expressions: dict[str, Expr],
+    *,
+    keep: bool,
+    progress: Progress,
+) -> Any:
     """Evaluate expressions that give a value for each row."""
     import pyarrow as pa
 
     if source.table is not None:
         return source.give(_with(source.table, expressions, keep))
+    fits = Fits(function, source, expressions)
     fields = {
         name: pa.field(name, result_type(e, source.schema)) for name, e in expressions.items()
     }
@@ -140,17 +171,19 @@ def _rows(source: Source, expressions: dict[str, Expr], *, keep: bool, progress:
         schema = schema.append(field) if at < 0 else schema.set(at, field)
 
     def batches() -> Iterator[Any]:
-        read = source.batches(None if keep else _needed(expressions))
-        with _Ahead(read) as ahead:
-            for batch in _shown(ahead, source.rows, progress):
-                yield _with(batch, expressions, keep).cast(schema)
+        fits.run()
+        read = source.batches(None if keep else needed(expressions) or None)
+        with Ahead(read) as ahead:
+            for batch in shown(ahead, source.count_rows, progress):
+                yield _with(batch, expressions, keep, fits).cast(schema)
 
     return source.give(pa.RecordBatchReader.from_batches(schema, batches()))
 
 
-def _with(rows: Any, expressions: dict[str, Expr], keep: bool) -> Any:
+def _with(rows: Any, expressions: dict[str, Expr], keep: bool, fits: Fits | None = None) -> Any:
     """Give a table or batch with the values of expressions."""
-    values = evaluate_all(list(expressions.values()), {}, rows.column)
+    known = {} if fits is None else fits.values(rows)
+    values = evaluate_all(list(expressions.values()), known, rows.column)
     made = dict(zip(expressions, values, strict=True))
     if not keep:
         return type(rows).from_pydict(made)
@@ -160,7 +193,7 @@ def _with(rows: Any, expressions: dict[str, Expr], keep: bool) -> Any:
     return rows
 
 
-def _reduced(source: Source, expressions: dict[str, Expr], progress: _Progress) -> Any:
+def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -> Any:
     """Evaluate expressions that reduce all rows to one."""
     import pyarrow as pa
 
@@ -174,105 +207,45 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: _Progress) 
         made = evaluate_all(list(parts.values()), {}, source.table.column)
         values = dict(zip(parts, made, strict=True))
     else:
-        totals = {
-            key: _native.Accumulator(node.name, **node.options) for key, node in parts.items()
-        }
+        fits = Fits("select", source, expressions)
+        totals = {key: _accumulator(node) for key, node in parts.items()}
+        fits.run()
         rows = 0
-        with _Ahead(source.batches(_needed(expressions) or None)) as ahead:
-            for batch in _shown(ahead, source.rows, progress):
+        columns = needed(expressions) or None
+        with Ahead(source.batches(columns)) as ahead:
+            for batch in shown(ahead, source.count_rows, progress):
                 rows += batch.num_rows
-                inputs = evaluate_all([node.args[0] for node in parts.values()], {}, batch.column)
-                for key, values_of_batch in zip(parts, inputs, strict=True):
-                    totals[key].update(values_of_batch)
+                _update(totals, parts, batch, fits)
+        if rows == 0:  # no batch came, or none with rows: types are known all the same
+            _update(totals, parts, empty_batch(source.schema), fits)
         values = {key: total.finish() for key, total in totals.items()}
     values.update((id(node), rows) for node in counts)
-    columns = {}
+    row = {}
     for name, expr in expressions.items():
         type = result_type(expr, source.schema)
         value = evaluate(expr, values)
-        columns[name] = pa.array(
-            [value.to_pylist() if hasattr(value, "to_pylist") else value], type
-        )
-    table = pa.table(columns)
-    return table if source.table is None else source.give(table)
+        row[name] = pa.array([value.to_pylist() if hasattr(value, "to_pylist") else value], type)
+    return source.give(pa.table(row))
+
+
+def _update(totals: dict[int, Any], parts: dict[int, Expr], batch: Any, fits: Fits) -> None:
+    inputs = evaluate_all([n.args[0] for n in parts.values()], fits.values(batch), batch.column)
+    for key, values in zip(parts, inputs, strict=True):
+        totals[key].update(values)
 
 
 def _is_statistic(node: Expr) -> bool:
     """Whether it reduces rows, which its arguments do not."""
-    if node.name in ("col", "lazy", "len") or node.is_rows:
+    if node.name in ("col", "lazy", "len") or is_rows_in_passes(node):
         return False
-    return all(arg.is_rows for arg in node.args if isinstance(arg, Expr))
+    return all(is_rows_in_passes(arg) for arg in node.args if isinstance(arg, Expr))
 
 
-class _Ahead:
-    """Reads one batch ahead, in a thread of its own; leaving it stops the producer."""
-
-    _END = object()
-
-    def __init__(self, batches: Iterator[Any]) -> None:
-        self._batches = batches
-        self._queue: Queue[Any] = Queue(maxsize=1)
-        self._stopped = Event()
-        self._thread = Thread(target=self._read, name="raptors-read-ahead", daemon=True)
-
-    def __enter__(self) -> Iterator[Any]:
-        self._thread.start()
-        return self._given()
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        while not self._queue.empty():
-            self._queue.get_nowait()
-        self._thread.join()
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
-
-    def _read(self) -> None:
-        try:
-            for batch in self._batches:
-                self._queue.put((batch, None))
-                if self._stopped.is_set():
-                    return
-            self._queue.put((self._END, None))
-        except BaseException as error:  # handed to the consumer, whatever it is
-            self._queue.put((self._END, error))
-
-    def _given(self) -> Iterator[Any]:
-        while True:
-            batch, error = self._queue.get()
-            if error is not None:
-                raise error
-            if batch is self._END:
-                return
-            yield batch
-
-
-def _shown(batches: Iterator[Any], total: int | None, progress: _Progress) -> Iterator[Any]:
-    """Pass batches on, and say how many rows are done."""
-    if progress is None or progress is False:
-        yield from batches
-        return
-    told = _Bar() if progress is True else progress
-    done = 0
-    for batch in batches:
-        yield batch
-        done += batch.num_rows
-        told(done, total)
-    if isinstance(told, _Bar):
-        told.close()
-
-
-class _Bar:
-    """Rows and rows per second on one line of the terminal."""
-
-    def __init__(self) -> None:
-        self._begun = monotonic()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        rate = done / max(monotonic() - self._begun, 1e-9)
-        share = f" of {total:,} ({done / max(total, 1):.0%})" if total is not None else ""
-        print(f"\r{done:,}{share} rows, {rate:,.0f} rows/s", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        print(file=sys.stderr)
+def _accumulator(node: Expr) -> Any:
+    try:
+        return _native.Accumulator(node.name, **node.options)
+    except RaptorsTypeError as error:
+        raise RaptorsValueError(
+            f"select: {node!r} needs all rows at once, which a stream has not: read it into a "
+            "table first"
+        ) from error

@@ -170,7 +170,7 @@ def test_mistakes_are_said_before_anything_is_read():
         ra.select(reader(), x=ra.col("nope").mean())
     with pytest.raises(ra.RaptorsValueError, match="select: expected expressions that all give"):
         ra.select(reader(), a=E.mean(axis=0), b=E.scale(2))
-    with pytest.raises(ra.RaptorsValueError, match="with_columns: .* needs all of them first"):
+    with pytest.raises(ra.RaptorsValueError, match="with_columns: .* needs all rows before"):
         ra.with_columns(reader(), a=E.standardize())
     with pytest.raises(ra.RaptorsTypeError, match="select: expected an expression for a, got int"):
         ra.select(reader(), a=1)
