@@ -112,8 +112,11 @@ types: $(VENV)/.dev
 	$(BIN)/mypy --config-file tests/python/typing/mypy.ini tests/python/typing
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-## generate: writes from the registry the stubs, the reference pages and README.md's table
+## generate: writes from the registry the examples, golden hashes, stubs, reference pages and README.md's table
 generate: build
+	$(BIN)/python scripts/examples.py
+	$(BIN)/python scripts/golden.py
+	$(BIN)/maturin develop --release --quiet
 	$(BIN)/python scripts/stubs.py
 	$(BIN)/python scripts/functions.py
 

@@ -1,10 +1,12 @@
-"""Writes the type stubs of the package: the functions from the registry, the rest from here.
+"""Writes what the registry says into the type stubs of the package, between the marks there.
 
-_native.pyi has the functions, _namespaces.pyi the methods that polars' expressions and series have.
-``--check`` writes nothing and fails if the file is not what it would write.
+_native.pyi has the functions, _namespaces.pyi the methods that polars' expressions and series have;
+all that is not between ``# begin: NAME`` and ``# end`` is written by hand, in the stubs themselves.
+``--check`` writes nothing and fails if a file is not what it would write.
 """
 
 import inspect
+import re
 import sys
 from array import array
 
@@ -13,252 +15,6 @@ from written import ROOT, write_or_check
 import raptors_arrow as ra
 
 PACKAGE = ROOT / "python" / "raptors_arrow"
-
-HEAD = """\
-# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
-
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, SupportsFloat, SupportsIndex, TypeAlias
-from typing import TypedDict, TypeVar, final, overload, type_check_only
-
-from typing_extensions import Buffer, CapsuleType
-
-__all__ = [
-{names}
-]
-
-@type_check_only
-class _ArrowArray(Protocol):
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
-
-@type_check_only
-class _ArrowStream(Protocol):
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
-
-@type_check_only
-class _ArrowScalar(Protocol):
-    def as_py(self) -> Any: ...
-
-# NumPy's arrays have a buffer in type stubs from Python 3.12 on only.
-@type_check_only
-class _NumPyArray(Protocol):
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
-
-_Keeps: TypeAlias = _ArrowArray | _ArrowStream | _NumPyArray
-_MatrixLike: TypeAlias = _Keeps | Buffer
-_NumberLike: TypeAlias = float | SupportsFloat | SupportsIndex | _ArrowScalar
-_OperandLike: TypeAlias = _MatrixLike | _NumberLike
-# A name, or a type of pyarrow, NumPy or polars, or Python's float or int.
-_TypeLike: TypeAlias = Literal[{types}] | Any
-# What comes back is what went in: pyarrow, polars, pandas and NumPy objects keep their type. Of a
-# plain buffer a Matrix is made.
-_X = TypeVar("_X", bound=_Keeps)
-
-__version__: str
-
-@type_check_only
-class _BuildInfo(TypedDict):
-    version: str
-    profile: Literal["debug", "release"]
-    target: str
-    features: list[str]
-    os: str
-    arch: str
-    cpu: str
-    simd: str
-    simd_available: list[str]
-    backends: list[str]
-    cores: int
-    num_threads: int
-    threads_started: int
-    l1_bytes: int
-    l2_bytes: int
-    llc_bytes: int
-    memory_bytes: int
-    functions: int
-
-@type_check_only
-class _ProfileStatus(TypedDict):
-    path: str | None
-    state: Literal["off", "absent", "used", "other machine", "ignored"]
-    reason: str | None
-    measured_at: int | None
-    measured: dict[str, float] | None
-
-@final
-class Matrix:
-    @property
-    def rows(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, int]: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def num_chunks(self) -> int: ...
-    @property
-    def null_rows(self) -> int: ...
-    @property
-    def copied(self) -> str | None: ...
-    def __len__(self) -> int: ...
-    @property
-    def __arrow_c_array__(self) -> Callable[..., tuple[CapsuleType, CapsuleType]]: ...
-    def __arrow_c_stream__(self, requested_schema: CapsuleType | None = None) -> CapsuleType: ...
-    def __arrow_c_schema__(self) -> CapsuleType: ...
-
-@final
-class Function:
-    @property
-    def name(self) -> str: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def family(self) -> str: ...
-    @property
-    def doc(self) -> str: ...
-    @property
-    def signature(self) -> str: ...
-    @property
-    def nulls(self) -> str: ...
-    @property
-    def arguments(self) -> tuple[str, ...]: ...
-    @property
-    def argument_kinds(
-        self,
-    ) -> tuple[
-        Literal["matrix", "rows", "operand", "row", "number", "vectors", "queries"], ...
-    ]: ...
-    @property
-    def gives(self) -> Literal["reduced", "rows", "numbers", "matrix", "named"]: ...
-    @property
-    def options(self) -> dict[str, Any]: ...
-    @property
-    def option_kinds(self) -> dict[str, str | tuple[str, ...]]: ...
-    @property
-    def axis(self) -> int | None: ...
-    @property
-    def driver(self) -> str: ...
-    def is_row_by_row(self, **options: Any) -> bool: ...
-    def result_type(self, *args: Any, **options: Any) -> tuple[str, str, int | None]: ...
-    def __call__(self, *args: Any, **options: Any) -> Any: ...
-    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
-
-@final
-class Explanation:
-    @property
-    def function(self) -> str: ...
-    @property
-    def view(self) -> str: ...
-    @property
-    def copied(self) -> str | None: ...
-    @property
-    def backend(self) -> Literal["native", "vdsp"]: ...
-    @property
-    def simd(self) -> str: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def task_bytes(self) -> int: ...
-    @property
-    def store(self) -> Literal["cached", "streaming"]: ...
-    @property
-    def bytes_read(self) -> int: ...
-    @property
-    def bytes_written(self) -> int: ...
-    @property
-    def passes(self) -> list[Pass]: ...
-
-@final
-class Pass:
-    @property
-    def what(self) -> str: ...
-    @property
-    def backend(self) -> Literal["native", "vdsp"]: ...
-    @property
-    def simd(self) -> str: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def task_bytes(self) -> int: ...
-    @property
-    def store(self) -> Literal["cached", "streaming"]: ...
-    @property
-    def bytes_read(self) -> int: ...
-    @property
-    def bytes_written(self) -> int: ...
-
-@final
-class Accumulator:
-    def __new__(cls, function: str, /, **options: Any) -> Accumulator: ...
-    @property
-    def rows(self) -> int: ...
-    def update(self, x: _MatrixLike) -> None: ...
-    def merge(self, other: Accumulator) -> None: ...
-    def finish(self) -> Any: ...
-
-@final
-@type_check_only
-class _Members: ...
-
-@final
-class _Groups:
-    def __new__(cls) -> _Groups: ...
-    def __len__(self) -> int: ...
-    def assign(self, keys: list[Any]) -> _Members: ...
-    def keys(self) -> list[tuple[CapsuleType, CapsuleType]]: ...
-
-@final
-class _GroupStatistic:
-    def __new__(cls, function: str, /, **options: Any) -> _GroupStatistic: ...
-    def update(self, x: _MatrixLike, members: _Members) -> None: ...
-    def finish(self, groups: int) -> Matrix: ...
-
-@final
-class PoolStats:
-    @property
-    def held_bytes(self) -> int: ...
-    @property
-    def held_buffers(self) -> int: ...
-    @property
-    def used_bytes(self) -> int: ...
-    @property
-    def limit_bytes(self) -> int: ...
-    @property
-    def hits(self) -> int: ...
-    @property
-    def misses(self) -> int: ...
-
-def as_matrix(x: _MatrixLike, width: int | None = None) -> Matrix: ...
-def call_function(
-    name: str, args: Iterable[Any], options: dict[str, Any] | None = None
-) -> Any: ...
-def list_functions() -> list[str]: ...
-def get_function(name: str) -> Function: ...
-def explain(name: str, /, *args: Any, **options: Any) -> Explanation: ...
-def _polars_call(
-    name: str, args: list[Any], options: dict[str, Any], serial: bool
-) -> str | None: ...
-def build_info() -> _BuildInfo: ...
-def get_num_threads() -> int: ...
-def set_num_threads(n: int) -> None: ...
-def pool_stats() -> PoolStats: ...
-def release_unused() -> int: ...
-def bandwidth(
-    kind: Literal["read", "copy"], nbytes: int, threads: int = 1, seconds: float = 0.1
-) -> float: ...
-def profile_status() -> _ProfileStatus: ...
-def _measure(progress: Callable[[int, int, str], object]) -> dict[str, float]: ...
-def _model(values: dict[str, float] | None = None) -> dict[str, float]: ...
-def _plan(
-    bytes_read: int, bytes_written: int, has_vdsp: bool, values: dict[str, float] | None = None
-) -> tuple[int, Literal["cached", "streaming"]]: ...
-def _write_profile(values: dict[str, float]) -> Path: ...
-def _remove_profile() -> tuple[Path, bool]: ...
-def _profile_warning() -> str | None: ...
-"""
 
 TYPES = ["float16", "float32", "float64"]
 TYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -352,42 +108,26 @@ def named_tuple(name: str) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def text() -> str:
-    """Give the whole stub."""
+def filled(stub: str, parts: dict[str, str]) -> str:
+    """Give a stub with other text between its marks; each mark must be there once."""
+    for name, part in parts.items():
+        pattern = re.compile(rf"^( *# begin: {name}\n).*?( *# end\n)", re.MULTILINE | re.DOTALL)
+        stub, count = pattern.subn(lambda marks, part=part: marks[1] + part + marks[2], stub)
+        if count != 1:
+            sys.exit(f"{count} pieces between '# begin: {name}' and '# end', expected 1")
+    return stub
+
+
+def native() -> dict[str, str]:
+    """Give the parts of the module's stub."""
     functions = ra.list_functions()
-    names = "\n".join(f'    "{name}",' for name in ra._native.__all__)
-    head = HEAD.replace("{names}", names).replace("{types}", literal(TYPES))
     tuples = [name for name in functions if ra.get_function(name).gives == "named"]
-    return head + "\n" + "".join(map(named_tuple, tuples)) + "".join(map(stub, functions))
+    return {
+        "names": "".join(f'    "{name}",\n' for name in ra._native.__all__),
+        "types": f"_TypeLike: TypeAlias = Literal[{literal(TYPES)}] | Any\n",
+        "functions": "".join([*map(named_tuple, tuples), *map(stub, functions)]),
+    }
 
-
-NAMESPACES = """\
-# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
-#
-# The types of raptors_arrow.polars; there is no such module to import.
-
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, overload
-
-import polars as pl
-
-from raptors_arrow._native import {tuples}, _MatrixLike, _NumberLike, _TypeLike
-
-_Vectors: TypeAlias = pl.Expr | _MatrixLike | Sequence[float]
-_Operand: TypeAlias = _Vectors | _NumberLike
-
-class Expr(pl.Expr):
-    @property
-    def raptors(self) -> ExprNamespace: ...
-
-class ExprNamespace:
-    _expr: pl.Expr
-    def __init__(self, expr: pl.Expr) -> None: ...
-{of_expressions}
-class SeriesNamespace:
-    _series: pl.Series
-    def __init__(self, series: pl.Series) -> None: ...
-{of_series}"""
 
 METHOD_ARGUMENTS = {
     "matrix": "_Vectors",
@@ -418,18 +158,19 @@ def of_series(name: str) -> str:
     return f"    @overload\n{whole}    @overload\n{parts}"
 
 
-def namespaces() -> str:
-    """Give the stub of the namespaces."""
+def namespaces() -> dict[str, str]:
+    """Give the parts of the stub of the namespaces."""
     gives = {name: ra.get_function(name).gives for name in ra.list_functions()}
     tuples = [tuple_name(name) for name, one in gives.items() if one == "named"]
     columns = [name for name, one in gives.items() if one in ("reduced", "rows", "numbers")]
-    return NAMESPACES.format(
-        tuples=", ".join(tuples),
-        of_expressions="".join(method(name, "pl.Expr") for name in columns),
-        of_series="".join(map(of_series, gives)),
-    )
+    types = ", ".join([*tuples, "_MatrixLike", "_NumberLike", "_TypeLike"])
+    return {
+        "imports": f"from raptors_arrow._native import {types}\n",
+        "of expressions": "".join(method(name, "pl.Expr") for name in columns),
+        "of series": "".join(map(of_series, gives)),
+    }
 
 
 if __name__ == "__main__":
-    stubs = {PACKAGE / "_native.pyi": text(), PACKAGE / "_namespaces.pyi": namespaces()}
-    sys.exit(write_or_check(stubs))
+    parts = {PACKAGE / "_native.pyi": native(), PACKAGE / "_namespaces.pyi": namespaces()}
+    sys.exit(write_or_check({path: filled(path.read_text(), part) for path, part in parts.items()}))

@@ -1,4 +1,4 @@
-# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
+# What is between "begin" and "end" is written by scripts/stubs.py (`make generate`), the rest by hand.
 #
 # The types of raptors_arrow.polars; there is no such module to import.
 
@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeAlias, overload
 
 import polars as pl
 
+# begin: imports
 from raptors_arrow._native import TopK, _MatrixLike, _NumberLike, _TypeLike
+# end
 
 _Vectors: TypeAlias = pl.Expr | _MatrixLike | Sequence[float]
 _Operand: TypeAlias = _Vectors | _NumberLike
@@ -19,6 +21,7 @@ class Expr(pl.Expr):
 class ExprNamespace:
     _expr: pl.Expr
     def __init__(self, expr: pl.Expr) -> None: ...
+    # begin: of expressions
     def sum(self, axis: Literal[0, 1] | None = None, *, skip_nulls: bool = True, min_count: int = 1) -> pl.Expr: ...
     def mean(self, axis: Literal[0, 1] | None = None, *, skip_nulls: bool = True, min_count: int = 1) -> pl.Expr: ...
     def min(self, axis: Literal[0, 1] | None = None, *, skip_nulls: bool = True, min_count: int = 1) -> pl.Expr: ...
@@ -57,10 +60,12 @@ class ExprNamespace:
     def matmul(self, y: _Vectors) -> pl.Expr: ...
     def pairwise(self, y: _Vectors | None = None, *, metric: Literal["dot", "cosine", "l2", "l1"] = "dot") -> pl.Expr: ...
     def cast(self, type: _TypeLike, *, safe: bool = True) -> pl.Expr: ...
+    # end
 
 class SeriesNamespace:
     _series: pl.Series
     def __init__(self, series: pl.Series) -> None: ...
+    # begin: of series
     @overload
     def sum(self, axis: None = None, *, skip_nulls: bool = True, min_count: int = 1) -> int | float | None: ...
     @overload
@@ -134,3 +139,4 @@ class SeriesNamespace:
     def top_k(self, query: _Vectors, k: int = 10, *, metric: Literal["cosine", "dot", "l2", "l1"] = "cosine") -> TopK: ...
     def cast(self, type: _TypeLike, *, safe: bool = True) -> pl.Series: ...
     def transpose(self) -> pl.Series: ...
+    # end

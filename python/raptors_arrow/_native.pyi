@@ -1,4 +1,4 @@
-# Written by scripts/stubs.py from the registry of functions (`make generate`): do not edit.
+# What is between "begin" and "end" is written by scripts/stubs.py (`make generate`), the rest by hand.
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TypedDict, TypeVar, final, overload, type_check_only
 from typing_extensions import Buffer, CapsuleType
 
 __all__ = [
+    # begin: names
     "__version__",
     "Matrix",
     "Function",
@@ -72,6 +73,7 @@ __all__ = [
     "top_k",
     "cast",
     "transpose",
+    # end
 ]
 
 @type_check_only
@@ -97,7 +99,9 @@ _MatrixLike: TypeAlias = _Keeps | Buffer
 _NumberLike: TypeAlias = float | SupportsFloat | SupportsIndex | _ArrowScalar
 _OperandLike: TypeAlias = _MatrixLike | _NumberLike
 # A name, or a type of pyarrow, NumPy or polars, or Python's float or int.
+# begin: types
 _TypeLike: TypeAlias = Literal["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"] | Any
+# end
 # What comes back is what went in: pyarrow, polars, pandas and NumPy objects keep their type. Of a
 # plain buffer a Matrix is made.
 _X = TypeVar("_X", bound=_Keeps)
@@ -305,6 +309,7 @@ def _write_profile(values: dict[str, float]) -> Path: ...
 def _remove_profile() -> tuple[Path, bool]: ...
 def _profile_warning() -> str | None: ...
 
+# begin: functions
 class TopK(NamedTuple):
     indices: Any
     scores: Any
@@ -439,3 +444,4 @@ def cast(x: _X, type: _TypeLike, *, safe: bool = True, width: int | None = None)
 @overload
 def cast(x: Buffer, type: _TypeLike, *, safe: bool = True, width: int | None = None) -> Matrix: ...
 def transpose(x: _MatrixLike, *, width: int | None = None) -> Any: ...
+# end
