@@ -95,8 +95,12 @@ perf: build $(VENV)/.peers
 test-python: build
 	$(BIN)/python -m pytest
 
-## test-engines: Ray, Spark (needs Java) and Daft against the release build, in environments of their own
-test-engines: build $(ENGINES)/cluster/.installed $(ENGINES)/daft-only/.installed
+## test-engines: polars from the oldest on, Ray, Spark (needs Java) and Daft, in environments of their own
+test-engines: build $(foreach name,polars-oldest polars-newest cluster daft-only,$(ENGINES)/$(name)/.installed)
+	for polars in polars-oldest polars-newest; do \
+		$(ENGINES)/$$polars/$(notdir $(BIN))/python -m pytest tests/python/test_polars.py \
+			tests/python/test_polars_native.py || exit 1; \
+	done
 	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines/test_ray.py tests/engines/test_spark.py
 	$(ENGINES)/daft-only/$(notdir $(BIN))/python -m pytest tests/engines/test_daft.py
 

@@ -21,7 +21,6 @@ __all__ = [
     "list_functions",
     "get_function",
     "explain",
-    "_polars_call",
     "build_info",
     "get_num_threads",
     "set_num_threads",

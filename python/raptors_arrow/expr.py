@@ -24,6 +24,15 @@ class Expr:
 
     Made by ``ra.col``, ``ra.lazy`` and ``ra.len``; every function of ``list_functions()`` is a
     method, and ``+ - * / @``, ``-x`` and ``abs(x)`` are what they are for arrays.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> score = (ra.col("emb").normalize() * 2).dot(ra.col("query"))
+    >>> score
+    col('emb').normalize().multiply(2).dot(col('query'))
+    >>> score.columns
+    ('emb', 'query')
     """
 
     __slots__ = ("args", "name", "options")
@@ -181,7 +190,7 @@ def col(name: str) -> Expr:
     --------
     >>> import raptors_arrow as ra
     >>> ra.col("emb").clip(0, 1)
-    col('emb').clip(0, 1)
+    col('emb').clip(min=0, max=1)
     """
     if not isinstance(name, str):
         raise RaptorsTypeError(f"col: expected the name of a column, got {type(name).__name__}")

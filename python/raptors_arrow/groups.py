@@ -86,7 +86,15 @@ def _as_arrow(pa: Any, values: Any) -> Any:
 
 
 class GroupBy:
-    """Rows in groups, made by `group_by`."""
+    """Rows in groups, made by `group_by`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> ra.group_by(pa.table({"k": [1, 1], "price": [1.0, 2.0]}), "k")
+    <raptors_arrow.GroupBy: k>
+    """
 
     def __init__(
         self, source: Source, keys: tuple[str, ...], sort: bool, progress: Progress

@@ -398,19 +398,35 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
 
     if hasattr(pl, "pipe_with_dtype"):
         return pl.pipe_with_dtype([self._expr, *operands], planned)
-    # Before polars 2.1 only the plugin knows types when it plans.
+    # Before polars 2.1 only the plugin knows types when it plans: what has a row for each row goes
+    # to it as a column.
+    args = tuple(_as_column(function, arg, options) for arg in args)
+    exprs = [self._expr, *(arg for arg in args if isinstance(arg, pl.Expr))]
     if _is_native(function, args, options):
-        exprs = [self._expr, *operands]
         native = _plugin(function, gives, by_row, exprs, args, options)
         if native is not None:
             return native
     # For what is left polars calls the function on a few rows of its own to learn the type.
     return pl.map_batches(
-        [self._expr, *operands],
-        run,
-        is_elementwise=by_row and not operands,
+        exprs,
+        partial(run, args=args),
+        is_elementwise=by_row and len(exprs) == 1,
         returns_scalar=gives != "rows",
     )
+
+
+def _as_column(function: _native.Function, value: Any, options: Any) -> Any:
+    """Give a literal column for a value that has a row for each row, and any other as it is."""
+    if isinstance(value, pl.Expr | _Vector) or _is_product(function):
+        return value
+    kind, axis = function.argument_kinds[1], options.get("axis")
+    if isinstance(value, pl.Series):
+        is_column = value.dtype.is_nested() or (kind == "operand" and axis != 1)
+    else:
+        is_column = not _is_for_all(value, kind, axis)
+    if not is_column or kind == "row":
+        return value
+    return pl.lit(value if isinstance(value, pl.Series) else pl.Series(_native.as_matrix(value)))
 
 
 def _is_native(function: _native.Function, args: tuple[Any, ...], options: Any) -> bool:

@@ -60,10 +60,14 @@ pub(super) fn docstring(function: &'static Function) -> String {
     push(&mut text, "width : int or None, default None", width);
     let _ = write!(text, "\nReturns\n-------\n{}\n", returns(function));
     let _ = write!(text, "\nNotes\n-----\n{}\n", function.nulls.describe());
-    if let Some(example) = example(function.name) {
-        let _ = write!(text, "\nExamples\n--------\n{SETUP}{example}");
-    }
+    text.push_str(&examples(function.name));
     text
+}
+
+/// The section of a docstring that shows what a function does; none if it has no example.
+pub(super) fn examples(name: &str) -> String {
+    example(name)
+        .map_or_else(String::new, |example| format!("\nExamples\n--------\n{SETUP}{example}"))
 }
 
 fn push(text: &mut String, head: &str, body: &str) {

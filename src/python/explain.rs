@@ -14,6 +14,14 @@ use crate::dispatch::{Backend, Store, machine, num_threads};
 use crate::matrix::Matrix;
 
 /// How a call would run.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np
+/// >>> import raptors_arrow as ra
+/// >>> how = ra.explain("scale", np.ones((4, 2)), 2.0)
+/// >>> how.function, how.threads, how.bytes_read, how.bytes_written
+/// ('scale', 1, 64, 64)
 #[pyclass(frozen, name = "Explanation", module = "raptors_arrow")]
 pub(super) struct PyExplanation {
     /// The function.
@@ -53,6 +61,14 @@ pub(super) struct PyExplanation {
 }
 
 /// One pass over the data.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np
+/// >>> import raptors_arrow as ra
+/// >>> one, = ra.explain("scale", np.ones((4, 2)), 2.0).passes
+/// >>> one.threads, one.store
+/// (1, 'cached')
 #[pyclass(frozen, name = "Pass", module = "raptors_arrow")]
 pub(super) struct PyPass(Pass);
 

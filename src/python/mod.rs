@@ -47,6 +47,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<function::PyFunction>()?;
     m.add_class::<accumulator::PyAccumulator>()?;
     groups::add_to(m)?;
+    plugin::add_to(m)?;
     m.add_class::<explain::PyExplanation>()?;
     m.add_class::<explain::PyPass>()?;
     m.add_class::<system::PyPoolStats>()?;
@@ -55,7 +56,6 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(function::list_functions, m)?)?;
     m.add_function(wrap_pyfunction!(function::get_function, m)?)?;
     m.add_function(wrap_pyfunction!(explain::explain, m)?)?;
-    m.add_function(wrap_pyfunction!(plugin::polars_call, m)?)?;
     m.add_function(wrap_pyfunction!(system::build_info, m)?)?;
     m.add_function(wrap_pyfunction!(system::get_num_threads, m)?)?;
     m.add_function(wrap_pyfunction!(system::set_num_threads, m)?)?;

@@ -12,6 +12,11 @@ use crate::engine::polars::symbols;
 /// plan, and the plugin reads it again for every morsel.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Adds the function to the module, but not to its ``__all__``.
+pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.setattr("_polars_call", wrap_pyfunction!(polars_call, m)?)
+}
+
 /// What the polars plugin is told of a call, as its keyword argument ``call``.
 ///
 /// Parameters
@@ -38,7 +43,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// '{"arguments":[{"integer":"2"}],"options":{},"serial":true}'
 #[pyfunction]
 #[pyo3(name = "_polars_call", signature = (name, args, options, serial))]
-pub(super) fn polars_call(
+fn polars_call(
     name: &str,
     args: Vec<Bound<'_, PyAny>>,
     options: &Bound<'_, PyDict>,

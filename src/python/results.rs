@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use super::docs::examples;
 use super::errors::Kind;
 use crate::compute::registry::{self, Function, Gives};
 
@@ -30,8 +31,8 @@ pub(super) fn add_all(m: &Bound<'_, PyModule>) -> PyResult<()> {
         let name = tuple_name(function);
         let make = py.import("collections")?.getattr("namedtuple")?;
         let tuple = make.call((&name, names), Some(&in_package))?;
-        let doc = format!("What ``{}`` gives: {}.", function.name, names.join(" and "));
-        tuple.setattr("__doc__", doc)?;
+        let doc = format!("What ``{}`` gives: {}.\n", function.name, names.join(" and "));
+        tuple.setattr("__doc__", doc + &examples(function.name))?;
         m.add(name.as_str(), &tuple)?;
         tuples.push((function.name, tuple.unbind()));
     }

@@ -104,6 +104,13 @@ pub(super) fn set_num_threads(n: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// What the pool of output buffers holds and has done.
+///
+/// Examples
+/// --------
+/// >>> import raptors_arrow as ra
+/// >>> stats = ra.pool_stats()
+/// >>> stats.held_bytes <= stats.limit_bytes
+/// True
 #[pyclass(frozen, name = "PoolStats", module = "raptors_arrow")]
 pub(super) struct PyPoolStats(PoolStats);
 

@@ -66,10 +66,10 @@ def test_everything_else_is_documented_with_examples_that_run(name):
         return
     if inspect.ismodule(thing):
         assert doctest.testmod(thing).failed == 0
-    elif callable(thing):
-        assert thing.__doc__
-        if inspect.isbuiltin(thing) or thing.__module__ == "raptors_arrow.errors":
-            assert examples(thing.__doc__, name).failed == 0
+        for own in thing.__all__:
+            assert ">>> " in getattr(thing, own).__doc__, f"{name}.{own} has no example"
+    else:
+        assert examples(thing.__doc__, name).failed == 0
 
 
 def test_the_package_is_documented_with_examples_that_run():

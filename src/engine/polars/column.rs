@@ -278,7 +278,7 @@ fn check_column(
     if options.get("axis") == Some(&OptionValue::Count(1)) {
         return Err(Error::OptionValue {
             option: "axis",
-            expected: "None or 0 beside a column, which is one value per row,".to_owned(),
+            expected: "None or 0 beside a column, which is one value per row".to_owned(),
             got: "1; pass one value per column as a list, a literal or an array".to_owned(),
         });
     }
