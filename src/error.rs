@@ -223,6 +223,17 @@ pub enum Error {
         /// What came.
         got: String,
     },
+    /// A state whose layout is not known here.
+    #[error(
+        "expected a state of version {known} or older, got version {got}; a newer raptors-arrow \
+         made it: update this one"
+    )]
+    StateVersion {
+        /// The newest version that is read here.
+        known: i32,
+        /// The version of the state.
+        got: i32,
+    },
     /// An option that the function does not have.
     #[error("no option {option:?}; it has {}", list(.known))]
     NoSuchOption {

@@ -2,23 +2,25 @@
 //! finished.
 //!
 //! Batches of any lengths give the bits of the whole, as chunks do: the state is carried over their
-//! ends. Merging joins two states by one more addition: within the error bound of the whole.
+//! ends. Merging gives them too where the first ends at a multiple of 1024 rows; elsewhere it is within
+//! the error bound of the whole (`docs/guide/state.md`).
 
 use std::any::Any;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
 use super::reduce::{self, How, WithReducer, with_reducer};
 use super::state::{Finish, Required, Running, RunningOne, Seen, State};
+use super::state_array::{Description, StateReader, StateWriter};
 use super::{Per, ReduceOptions, Statistic};
 use crate::buffer::Output;
 use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
-use crate::kernel::{Partial, Reducer};
+use crate::kernel::{Partial, Reducer, Words};
 use crate::matrix::{self, Matrix, Number, TileWorkspace, array_of, steps};
 
 /// A statistic of all rows, or of each column, of batches that come one after the other.
@@ -136,6 +138,7 @@ impl Accumulator {
                 let (argument, expected) = ("other", "an accumulator of the same statistic");
                 return Err(Error::Argument { argument, expected, got: format!("{right:?}") });
             }
+            let before = self.rows;
             self.rows += right.rows;
             match (&mut self.state, right.state) {
                 (_, None) => Ok(()),
@@ -143,8 +146,62 @@ impl Accumulator {
                     *state = right;
                     Ok(())
                 }
-                (Some(state), Some(right)) => state.merge(right),
+                (Some(state), Some(right)) => state.merge(right, before as u64),
             }
+        })
+    }
+
+    /// What was seen as an Arrow struct of one row, to be kept or sent:
+    /// [`from_state`](Self::from_state) makes an accumulator of it again.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Float64Type};
+    /// use raptors_arrow::{Matrix, compute::{Accumulator, Per, ReduceOptions, Statistic}};
+    ///
+    /// let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 5.0, 6.0]));
+    /// let mut mean = Accumulator::new(Statistic::Mean, Per::Column, ReduceOptions::default())?;
+    /// mean.update(&Matrix::reshape(&flat, 2)?)?;
+    /// let sent = mean.state()?;
+    /// let mean = Accumulator::from_state(&sent)?.finish()?;
+    /// assert_eq!(mean.as_primitive::<Float64Type>().values(), &[3.0, 4.0]);
+    /// # Ok::<(), raptors_arrow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rows`] if no batch came, so that nothing is known of the type.
+    pub fn state(self) -> Result<StructArray> {
+        run::call(self.statistic.name(), || {
+            self.refuse_broken()?;
+            let Self { statistic, per, options, rows, .. } = self;
+            let what = "batches";
+            let state = self.state.ok_or(Error::Rows { what, expected: 1, got: 0 })?;
+            let (element, width) = (state.element().clone(), state.width());
+            let of = Description { statistic, per, options, element, width };
+            state.write(rows as u64)?.finish(&of)
+        })
+    }
+
+    /// An accumulator that saw what those of some states did, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StateVersion`] for states of a newer version, and [`Error::Argument`] for what is no
+    /// state, or states of different statistics.
+    pub fn from_state(states: &StructArray) -> Result<Self> {
+        run::call("from_state", || {
+            let reader = StateReader::new(states)?;
+            let reader = reader.ok_or(Error::Rows { what: "states", expected: 1, got: 0 })?;
+            let Description { statistic, per, options, element, width } = reader.of().clone();
+            let begun = Begun { statistic, per, options, element: element.clone(), width };
+            let mut state = with_reducer(statistic, &element, &options, begun)?;
+            let mut rows = 0;
+            for row in 0..states.len() {
+                rows += state.read(&reader, row, rows)?;
+            }
+            let (state, rows) = (Some(state), rows as usize);
+            Ok(Self { statistic, per, options, state, rows, is_broken: false })
         })
     }
 
@@ -172,7 +229,12 @@ trait Accumulate: Send {
     fn element(&self) -> &DataType;
     fn width(&self) -> usize;
     fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()>;
-    fn merge(&mut self, right: Box<dyn Accumulate>) -> Result<()>;
+    /// Takes what another one saw after so many rows.
+    fn merge(&mut self, right: Box<dyn Accumulate>, before: u64) -> Result<()>;
+    /// What so many rows left, all columns as one state.
+    fn write(self: Box<Self>, rows: u64) -> Result<StateWriter>;
+    /// Takes what a state saw after so many rows, and says how many those are.
+    fn read(&mut self, states: &StateReader<'_>, row: usize, before: u64) -> Result<u64>;
     /// The results of so many rows.
     fn finish(self: Box<Self>, rows: usize) -> Result<ArrayRef>;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -202,7 +264,7 @@ struct Begun {
 impl WithReducer for Begun {
     type Out = Box<dyn Accumulate>;
 
-    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+    fn with<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
         self,
         how: How<T, R, F>,
         to: &DataType,
@@ -240,8 +302,8 @@ enum Sequences<T: Number, R: Reducer<T>> {
 impl<T: Number, R: Reducer<T>> Sequences<T, R> {
     fn new(reducer: R, per: Per, columns: usize) -> Self {
         match per {
-            Per::Matrix => Self::One(RunningOne::new(reducer, 0)),
-            Per::Column | Per::Row => Self::Columns(Running::new(reducer, columns, 0, None)),
+            Per::Matrix => Self::One(RunningOne::loose(reducer)),
+            Per::Column | Per::Row => Self::Columns(Running::loose(reducer, columns)),
         }
     }
 
@@ -273,7 +335,13 @@ struct Totals<T: Number, O, R: Reducer<T>, F> {
     made: PhantomData<fn() -> O>,
 }
 
-impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Totals<T, O, R, F> {
+impl<T, O, R, F> Totals<T, O, R, F>
+where
+    T: Number,
+    O: Number,
+    R: Reducer<T, Node: Words>,
+    F: Finish<R::Node, O>,
+{
     /// The states of all rows; those that come are new ones.
     fn pause(&mut self) -> Vec<State<R::Node>> {
         let (reducer, per) = (self.reducer, self.per);
@@ -287,9 +355,24 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Totals<T, O, R,
         let merged = before.into_iter().zip(running);
         merged.map(|(before, running)| before.merge(reducer, running)).collect()
     }
+
+    /// Takes what was seen after so many rows.
+    fn append(&mut self, right: Vec<State<R::Node>>, before: u64) {
+        let reducer = self.reducer;
+        let by = if self.per == Per::Matrix { before * self.width as u64 } else { before };
+        let pairs = self.pause().into_iter().zip(right);
+        self.before =
+            pairs.map(|(left, right)| left.merge(reducer, right.moved(reducer, by))).collect();
+    }
 }
 
-impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Accumulate for Totals<T, O, R, F> {
+impl<T, O, R, F> Accumulate for Totals<T, O, R, F>
+where
+    T: Number,
+    O: Number,
+    R: Reducer<T, Node: Words>,
+    F: Finish<R::Node, O>,
+{
     fn element(&self) -> &DataType {
         &self.element
     }
@@ -312,17 +395,30 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Accumulate for 
         })
     }
 
-    fn merge(&mut self, right: Box<dyn Accumulate>) -> Result<()> {
+    fn merge(&mut self, right: Box<dyn Accumulate>, before: u64) -> Result<()> {
         check(self, right.element(), right.width())?;
         let Ok(mut right) = right.into_any().downcast::<Self>() else {
             let (argument, expected) = ("other", "an accumulator of the same statistic");
             let got = "one of other types".to_owned();
             return Err(Error::Argument { argument, expected, got });
         };
-        let reducer = self.reducer;
-        let pairs = self.pause().into_iter().zip(right.pause());
-        self.before = pairs.map(|(left, right)| left.merge(reducer, right)).collect();
+        self.append(right.pause(), before);
         Ok(())
+    }
+
+    fn write(mut self: Box<Self>, rows: u64) -> Result<StateWriter> {
+        let state = State::of_columns(self.pause(), &self.groups);
+        let width = self.groups.last().map_or(0, |group| group.end);
+        let mut writer = StateWriter::new::<R::Node>();
+        writer.push(self.reducer, rows, state, width)?;
+        Ok(writer)
+    }
+
+    fn read(&mut self, states: &StateReader<'_>, row: usize, before: u64) -> Result<u64> {
+        let Some((rows, state)) = states.get::<R::Node>(row)? else { return Ok(0) };
+        let right = self.groups.iter().map(|columns| state.columns(columns)).collect();
+        self.append(right, before);
+        Ok(rows)
     }
 
     fn finish(mut self: Box<Self>, rows: usize) -> Result<ArrayRef> {

@@ -28,7 +28,7 @@ use super::{Per, ReduceOptions, Statistic};
 use crate::buffer::Output;
 use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
-use crate::kernel::{Partial, Reducer};
+use crate::kernel::{Partial, Reducer, Words};
 use crate::matrix::{self, Gathered, Matrix, Number, TileWorkspace, array_of};
 
 /// The keys that were seen, each a group. Nulls are a group; so is NaN, and −0 is +0.
@@ -336,7 +336,7 @@ struct Begun {
 impl WithReducer for Begun {
     type Out = Box<dyn Grouped>;
 
-    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+    fn with<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
         self,
         how: How<T, R, F>,
         to: &DataType,

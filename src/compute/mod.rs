@@ -50,6 +50,7 @@ mod reduction;
 pub mod registry;
 mod result_type;
 mod state;
+mod state_array;
 mod table;
 mod top_k;
 mod transform;

@@ -13,7 +13,7 @@ use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::kernel::{
     ArgExtreme, Deviation, Element, ExactSum, Extreme, Indexed, Integer, Itself, Magnitude, Real,
-    Reducer, Spread, Squared, Sums,
+    Reducer, Spread, Squared, Sums, Words,
 };
 use crate::matrix::{self, Matrix, Number, array_of};
 
@@ -367,7 +367,7 @@ impl Run<'_> {
 impl WithReducer for Run<'_> {
     type Out = ArrayRef;
 
-    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+    fn with<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
         self,
         how: How<T, R, F>,
         to: &DataType,
@@ -413,7 +413,7 @@ pub(super) struct How<T: Number, R: Reducer<T>, F> {
 pub(super) trait WithReducer {
     type Out;
     /// Elements read as `T`, results made as `O` and stored as `to`.
-    fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+    fn with<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
         self,
         how: How<T, R, F>,
         to: &DataType,
@@ -462,7 +462,7 @@ impl<V: WithReducer> Typed<'_, V> {
         Self { min_count: self.min_count.max(n.saturating_add(1)), ..self }
     }
 
-    fn visit<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+    fn visit<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
         self,
         reducer: R,
         vendor: Option<ByVendor<T, R::Node>>,
@@ -504,7 +504,7 @@ impl<V: WithReducer> Typed<'_, V> {
     /// integers are read as float64.
     fn floats<R, F>(self, reducer: R, finish: F) -> Result<V::Out>
     where
-        R: Reducer<f32> + Reducer<f64>,
+        R: Reducer<f32, Node: Words> + Reducer<f64, Node: Words>,
         F: Finish<<R as Reducer<f32>>::Node, f32> + Finish<<R as Reducer<f64>>::Node, f64>,
     {
         let to = real_type(self.element);

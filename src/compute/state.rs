@@ -33,6 +33,55 @@ impl<N: Copy> State<N> {
         Self { tree: Tree::new(width, 0), counts }
     }
 
+    /// The states of neighbouring columns as one; they are of the same rows.
+    pub(crate) fn of_columns(states: Vec<Self>, columns: &[Range<usize>]) -> Self {
+        let width = columns.last().map_or(0, |group| group.end);
+        let has_nulls = states.iter().any(|state| matches!(state.counts, Counts::Each(_)));
+        let counts = match states.first() {
+            Some(first) if !has_nulls => first.counts.clone(),
+            _ => Counts::Each(
+                (states.iter().zip(columns))
+                    .flat_map(|(state, group)| (0..group.len()).map(|i| state.counts.get(i)))
+                    .collect(),
+            ),
+        };
+        let mut stack: Vec<(usize, Option<Nodes<N>>)> = Vec::new();
+        for state in states {
+            for (i, (size, nodes)) in state.tree.into_stack().into_iter().enumerate() {
+                match (stack.get_mut(i), nodes) {
+                    (Some((_, Some(own))), Some(nodes)) => own.append(nodes),
+                    (Some(_), _) => {}
+                    (None, nodes) => stack.push((size, nodes)),
+                }
+            }
+        }
+        Self { tree: Tree::of(width, stack), counts }
+    }
+
+    /// The state of some of its columns.
+    pub(crate) fn columns(&self, columns: &Range<usize>) -> Self {
+        let counts = match &self.counts {
+            Counts::All(n) => Counts::All(*n),
+            Counts::Each(each) => Counts::Each(each[columns.clone()].to_vec()),
+        };
+        let some = |nodes: Nodes<N>| {
+            let mut some = Nodes::plain(Vec::with_capacity(columns.len()));
+            columns.clone().for_each(|i| some.push(nodes.get(i)));
+            some
+        };
+        let stack = self.tree.clone().into_stack().into_iter();
+        let stack = stack.map(|(size, nodes)| (size, nodes.map(some))).collect();
+        Self { tree: Tree::of(columns.len(), stack), counts }
+    }
+
+    /// The state of the same elements if `by` others come before them.
+    pub(crate) fn moved<T: Number, R: Reducer<T, Node = N>>(self, reducer: R, by: u64) -> Self {
+        if by == 0 {
+            return self;
+        }
+        Self { tree: self.tree.map(|node| reducer.moved(node, by)), counts: self.counts }
+    }
+
     /// The state of this range and of `right`'s, which follows it.
     pub(crate) fn merge<T: Number, R: Reducer<T, Node = N>>(
         mut self,
@@ -126,6 +175,13 @@ impl<T: Number, R: Reducer<T>> Running<T, R> {
         Self { reducer, many, counts: Counts::All(0) }
     }
 
+    /// The same, of which it is not known what comes before, see [`Tree::loose`].
+    pub(crate) fn loose(reducer: R, width: usize) -> Self {
+        let mut running = Self::new(reducer, width, 0, None);
+        running.many.loosen();
+        running
+    }
+
     /// The same of every other row, from the first or the second on, where halves are nodes.
     pub(crate) fn half(reducer: R, width: usize) -> Option<Self> {
         Some(Self { reducer, many: reducer.half(width)?, counts: Counts::All(0) })
@@ -198,6 +254,13 @@ pub(crate) struct RunningOne<T: Number, R: Reducer<T>> {
 impl<T: Number, R: Reducer<T>> RunningOne<T, R> {
     pub(crate) fn new(reducer: R, first: usize) -> Self {
         Self { reducer, one: reducer.one(first), count: 0, has_nulls: false }
+    }
+
+    /// The same, of which it is not known what comes before, see [`Tree::loose`].
+    pub(crate) fn loose(reducer: R) -> Self {
+        let mut running = Self::new(reducer, 0);
+        running.one.loosen();
+        running
     }
 
     fn wanted(&self) -> Wanted<T> {

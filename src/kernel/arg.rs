@@ -15,7 +15,7 @@ pub(crate) struct ArgExtreme<const MAX: bool>;
 /// The rank of an element, and its number in the sequence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Indexed<T: Element> {
-    rank: T::Rank,
+    pub(super) rank: T::Rank,
     /// [`NOWHERE`] if no element was valid.
     pub(crate) index: usize,
 }
@@ -55,6 +55,11 @@ impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
         let mut best = left;
         best.take(right.rank, right.index);
         best
+    }
+    fn moved(self, at: Indexed<T>, by: u64) -> Indexed<T> {
+        // No element is nowhere, also behind others.
+        let by = if at.index == NOWHERE { 0 } else { usize::try_from(by).unwrap_or(NOWHERE) };
+        Indexed { rank: at.rank, index: at.index.saturating_add(by) }
     }
     #[inline(always)]
     fn one(self, first: usize) -> ArgOne<T, MAX> {

@@ -20,10 +20,21 @@ pub(crate) trait Rank:
     + Sub<Output = Self>
     + Mul<Output = Self>
     + BitOr<Output = Self>
+    + Into<i64>
 {
+    /// The nearest to a number.
+    fn clamped(n: i64) -> Self;
 }
-impl Rank for i32 {}
-impl Rank for i64 {}
+impl Rank for i32 {
+    fn clamped(n: i64) -> Self {
+        n.clamp(i32::MIN.into(), i32::MAX.into()) as Self
+    }
+}
+impl Rank for i64 {
+    fn clamped(n: i64) -> Self {
+        n
+    }
+}
 
 /// Bits that signs are looked for among.
 pub(crate) trait Bits:

@@ -30,7 +30,8 @@ impl<T: Integer> Reducer<T> for ExactSum {
     }
     #[inline(always)]
     fn join(self, left: i128, right: i128) -> i128 {
-        left + right
+        // Sums of real data always fit; those of a state that somebody wrote may be anything.
+        left.saturating_add(right)
     }
     #[inline(always)]
     fn one(self, _: usize) -> Total {

@@ -33,6 +33,7 @@ mod sum_columns;
 mod sum_rows;
 mod terms;
 mod width;
+mod words;
 
 pub(crate) use affine::{
     Affine, Scaled, affine_all, affine_each, affine_each_with_rests, affine_rescaled,
@@ -62,3 +63,4 @@ pub(crate) use scale::{Nodes, Partial, Scale};
 pub(crate) use sum::Sums;
 pub(crate) use sum_columns::COLUMN_BLOCK;
 pub(crate) use terms::{Deviation, Itself, Magnitude, Spread, Squared, is_safe_root};
+pub(crate) use words::{WORDS, Word, Words};

@@ -85,6 +85,10 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     fn rescaled(self, node: Self::Node, _power: f64) -> Self::Node {
         node
     }
+    /// The same node if `by` more elements come before its own.
+    fn moved(self, node: Self::Node, _by: u64) -> Self::Node {
+        node
+    }
     /// A sequence, of which element number `first` comes first.
     fn one(self, first: usize) -> Self::One;
     /// `width` sequences of `len` elements, of which element number `first` comes first in each.
@@ -148,6 +152,8 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
 
 /// The running state of one sequence.
 pub(crate) trait One<T, N> {
+    /// Keeps leaves apart, see [`Tree::loose`]. To be called before anything is fed.
+    fn loosen(&mut self) {}
     /// Takes the next elements.
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>);
     fn finish(self) -> Partial<N>;
@@ -157,12 +163,14 @@ pub(crate) trait One<T, N> {
         Self: Sized,
         N: Copy,
     {
-        Tree { width: 1, next: 1, stack: vec![(1, Some(Nodes::alone(self.finish())))] }
+        Tree::of(1, vec![(1, Some(Nodes::alone(self.finish())))])
     }
 }
 
 /// The running state of many sequences: row `r` holds element `r` of each.
 pub(crate) trait Many<T, N> {
+    /// Keeps leaves apart, see [`Tree::loose`]. To be called before anything is fed.
+    fn loosen(&mut self) {}
     /// Takes the next rows: the tile holds their first columns, each row `stride` elements after
     /// the last.
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>, stride: usize);
@@ -174,7 +182,7 @@ pub(crate) trait Many<T, N> {
         N: Copy,
     {
         let nodes = self.finish();
-        Tree { width: nodes.nodes.len(), next: 1, stack: vec![(1, Some(nodes))] }
+        Tree::of(nodes.nodes.len(), vec![(1, Some(nodes))])
     }
     /// [`finish`](Self::finish) of [`many_unwatched`](Reducer::many_unwatched), and the sequences in
     /// doubt.
@@ -186,14 +194,19 @@ pub(crate) trait Many<T, N> {
     }
 }
 
+/// Nodes of the lowest level that a loose tree keeps apart.
+const LOOSE: usize = 1024;
+
 /// Joins nodes of `width` sequences, in the order of their index, by the binary tree in which node
 /// `j` of level `k` covers nodes `j·2ᵏ ..` of the lowest; one without a right child is its left.
 ///
 /// A tree may begin anywhere: then it holds the nodes that are whole, and [merges](Self::merge) with
-/// what comes before it to the nodes of both.
+/// what comes before it to the nodes of both. A [loose](Self::loose) one does so wherever it will
+/// turn out to begin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree<N> {
     width: usize,
+    is_loose: bool,
     /// The number of the next node of the lowest level.
     next: usize,
     /// Nodes that wait for the other child of their parent, and how many of the lowest level they
@@ -204,7 +217,32 @@ pub(crate) struct Tree<N> {
 impl<N: Copy> Tree<N> {
     /// A tree whose first node of the lowest level is number `first`.
     pub(crate) fn new(width: usize, first: usize) -> Self {
-        Self { width, next: first, stack: Vec::new() }
+        Self { width, is_loose: false, next: first, stack: Vec::new() }
+    }
+
+    /// A tree of which it is not known what comes before it, and so which nodes of the lowest level
+    /// have one parent. They are kept apart, and joined only in runs of [`LOOSE`] from its own
+    /// beginning on.
+    pub(crate) fn loose(width: usize) -> Self {
+        Self { is_loose: true, ..Self::new(width, 0) }
+    }
+
+    /// A loose tree of such nodes.
+    pub(crate) fn of(width: usize, stack: Vec<(usize, Option<Nodes<N>>)>) -> Self {
+        let next = stack.iter().map(|(size, _)| size).sum();
+        Self { width, is_loose: true, next, stack }
+    }
+
+    /// The same tree of other nodes.
+    pub(crate) fn map(mut self, f: impl Fn(N) -> N) -> Self {
+        let nodes = self.stack.iter_mut().filter_map(|(_, nodes)| nodes.as_mut());
+        nodes.flat_map(|nodes| &mut nodes.nodes).for_each(|node| *node = f(*node));
+        self
+    }
+
+    /// Its nodes, and how many of the lowest level each covers.
+    pub(crate) fn into_stack(self) -> Vec<(usize, Option<Nodes<N>>)> {
+        self.stack
     }
 
     /// Adds the next nodes of each sequence, which cover `size` of the lowest level.
@@ -217,6 +255,10 @@ impl<N: Copy> Tree<N> {
         debug_assert!(nodes.as_ref().is_none_or(|nodes| nodes.nodes.len() == self.width));
         let mut begin = self.next;
         self.next += size;
+        if self.is_loose {
+            self.stack.push((size, nodes));
+            return self.join_run(reducer);
+        }
         while let Some((_, left)) = self.stack.pop_if(|(left, _)| is_right(*left, begin, size)) {
             nodes = match (left, nodes) {
                 (Some(left), Some(right)) => Some(join_nodes(reducer, left, &right)),
@@ -226,6 +268,19 @@ impl<N: Copy> Tree<N> {
             size *= 2;
         }
         self.stack.push((size, nodes));
+    }
+
+    /// Joins the last nodes of a loose tree if they are a run of [`LOOSE`].
+    fn join_run<T: Element, R: Reducer<T, Node = N>>(&mut self, reducer: R) {
+        let Some(first) = self.stack.len().checked_sub(LOOSE) else { return };
+        let is_run = self.next.is_multiple_of(LOOSE);
+        if is_run && self.stack[first..].iter().all(|(size, _)| *size == 1) {
+            let mut run = Self::new(self.width, 0);
+            for (size, nodes) in self.stack.drain(first..) {
+                run.push(reducer, size, nodes);
+            }
+            self.stack.append(&mut run.stack);
+        }
     }
 
     /// Adds a tree that begins where this one ends, or later: what lies between has no elements.
@@ -243,7 +298,14 @@ impl<N: Copy> Tree<N> {
     }
 
     /// The nodes over everything.
-    pub(crate) fn finish<T: Element, R: Reducer<T, Node = N>>(self, reducer: R) -> Nodes<N> {
+    pub(crate) fn finish<T: Element, R: Reducer<T, Node = N>>(mut self, reducer: R) -> Nodes<N> {
+        if self.is_loose {
+            let mut whole = Self::new(self.width, 0);
+            for (size, nodes) in self.stack {
+                whole.push(reducer, size, nodes);
+            }
+            self = whole;
+        }
         let nodes = self.stack.into_iter().rev().filter_map(|(_, nodes)| nodes);
         nodes
             .reduce(|right, left| join_nodes(reducer, left, &right))

@@ -113,6 +113,8 @@ pub(crate) struct Sequence<K: Terms<N>, const N: usize> {
     stack: [Partial<K::Node>; LEVELS],
     levels: [u8; LEVELS],
     depth: usize,
+    /// The nodes, if leaves are kept apart.
+    loose: Option<Box<Tree<K::Node>>>,
     /// Whether an element was a NaN, and nothing else matters.
     has_nan: bool,
 }
@@ -127,12 +129,17 @@ impl<K: Terms<N>, const N: usize> Sequence<K, N> {
             stack: [Partial::plain(terms.empty()); LEVELS],
             levels: [0; LEVELS],
             depth: 0,
+            loose: None,
             has_nan: false,
         }
     }
 
     #[inline(always)]
     fn push<T: Element>(&mut self, mut node: Partial<K::Node>) {
+        if let Some(tree) = &mut self.loose {
+            let nodes = Some(Nodes::alone(node));
+            return Tree::push::<T, _>(tree, Sums(self.terms), 1, nodes);
+        }
         let (mut begin, mut level) = (self.leaf, 0);
         while self.depth > 0 && is_right(1 << self.levels[self.depth - 1], begin, 1 << level) {
             self.depth -= 1;
@@ -168,6 +175,10 @@ impl<K: Terms<N>, const N: usize> Sequence<K, N> {
 }
 
 impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N> {
+    fn loosen(&mut self) {
+        self.loose = Some(Box::new(Tree::loose(1)));
+    }
+
     #[inline(always)]
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>) {
         let Tile { mut x, mut valid } = tile;
@@ -207,6 +218,9 @@ impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N>
             self.push::<T>(node);
         }
         let reducer = Sums(self.terms);
+        if let Some(tree) = self.loose {
+            return Tree::finish::<T, _>(*tree, reducer).get(0);
+        }
         let Some(mut depth) = self.depth.checked_sub(1) else {
             return Reducer::<T>::nothing(reducer);
         };
@@ -223,6 +237,9 @@ impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N>
         if self.open.filled > 0 {
             let node = self.open.close::<T>();
             self.push::<T>(node);
+        }
+        if let Some(tree) = self.loose {
+            return *tree;
         }
         let sizes = self.levels.map(|level| 1 << level);
         let covered: usize = sizes[..self.depth].iter().sum();

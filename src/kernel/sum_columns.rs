@@ -376,6 +376,10 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
 }
 
 impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for ColumnSums<K, N> {
+    fn loosen(&mut self) {
+        self.tree = Tree::loose(self.width);
+    }
+
     #[inline(always)]
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>, stride: usize) {
         let width = self.width;
