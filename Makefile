@@ -113,8 +113,11 @@ lint-python: build types
 
 ## types: a user's script with every kind of input, with mypy and with pyright
 types: $(VENV)/.dev
-	$(BIN)/mypy --config-file tests/python/typing/mypy.ini tests/python/typing
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	for version in 3.11 3.12 3.13; do \
+	  $(BIN)/mypy --config-file tests/python/typing/mypy.ini --python-version $$version \
+	    tests/python/typing && \
+	  $(BIN)/pyright --pythonpath $(BIN)/python --pythonversion $$version || exit 1; \
+	done
 
 ## generate: writes from the registry the examples, golden hashes, stubs, reference pages and README.md's table
 generate: build

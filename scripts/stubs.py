@@ -22,13 +22,13 @@ ARGUMENTS = {
     "matrix": "_MatrixLike",
     "rows": "_MatrixLike",
     "operand": "_OperandLike",
-    "row": "_MatrixLike",
+    "row": "_MatrixLike | _VectorLike",
     "number": "_NumberLike",
-    "vectors": "_MatrixLike",
-    "queries": "_MatrixLike",
+    "vectors": "_MatrixLike | _VectorLike",
+    "queries": "_MatrixLike | _VectorLike",
 }
 OPTIONS = {
-    "axis": "Literal[0, 1] | None",
+    "axis": "Literal[0, 1, -1] | None",
     "flag": "bool",
     "count": "int",
     "order": 'float | Literal["inf"]',
@@ -82,17 +82,21 @@ def stub(name: str) -> str:
     function = ra.get_function(name)
     match function.gives:
         case "rows" if "matrix" not in function.argument_kinds[1:]:
-            return (
+            stubs = (
                 f"@overload\ndef {name}({parameters(name, '_X')}) -> _X: ...\n"
                 f"@overload\ndef {name}({parameters(name, 'Buffer')}) -> Matrix: ...\n"
             )
+            if function.argument_kinds == ("matrix", "operand"):
+                reversed_ = parameters(name, "float").replace("_OperandLike", "_X")
+                stubs += f"@overload\ndef {name}({reversed_}) -> _X: ...\n"
+            return stubs
         case "named":
             result = tuple_name(name)
             return f"def {name}({parameters(name, '_MatrixLike')}) -> {result}: ...\n"
         case "reduced" if "axis" in function.options:
             both = parameters(name, "_MatrixLike")
-            whole = both.replace("Literal[0, 1] | None = None", "None = None")
-            parts = both.replace("Literal[0, 1] | None = None", "Literal[0, 1]")
+            whole = both.replace("Literal[0, 1, -1] | None = None", "None = None")
+            parts = both.replace("Literal[0, 1, -1] | None = None", "Literal[0, 1, -1]")
             return (
                 f"@overload\ndef {name}({whole}) -> {numbers(name)}: ...\n"
                 f"@overload\ndef {name}({parts}) -> Any: ...\n"
@@ -152,9 +156,9 @@ def of_series(name: str) -> str:
         return method(name, tuple_name(name))
     if function.gives != "reduced" or "axis" not in function.options:
         return method(name, "pl.Series")
-    axis = "Literal[0, 1] | None = None"
+    axis = "Literal[0, 1, -1] | None = None"
     whole = method(name, numbers(name)).replace(axis, "None = None")
-    parts = method(name, "pl.Series").replace(axis, "Literal[0, 1]")
+    parts = method(name, "pl.Series").replace(axis, "Literal[0, 1, -1]")
     return f"    @overload\n{whole}    @overload\n{parts}"
 
 

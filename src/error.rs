@@ -130,6 +130,14 @@ pub enum Error {
         /// The columns: their names and types.
         columns: Vec<(String, DataType)>,
     },
+    /// Columns of a table that are neither numbers nor, alone, vectors.
+    #[error("{}", of_columns(.columns, .vectors))]
+    Columns {
+        /// The columns that are no numbers, or all if some are vectors: their names and types.
+        columns: Vec<(String, DataType)>,
+        /// Those that are vectors, and could be passed alone.
+        vectors: Vec<String>,
+    },
     /// A shape whose size in bytes does not fit the address space, or the Arrow type.
     #[error("{rows} rows of {width} elements are more than {limit}")]
     TooLarge {
@@ -361,6 +369,23 @@ fn by_type(columns: &[(String, DataType)]) -> String {
         format!("{} ({names}{more})", TypeName(data_type))
     };
     types.iter().map(of_type).collect::<Vec<_>>().join(" and ")
+}
+
+/// What is wrong with columns, and which could be passed instead.
+fn of_columns(columns: &[(String, DataType)], vectors: &[String]) -> String {
+    let got = by_type(columns);
+    match vectors {
+        [] => format!("expected columns of numbers, got {got}; leave those out"),
+        [one] => format!(
+            "expected columns of numbers, or one column of vectors, got vectors in {one:?} beside \
+             {got}; pass that column: table[{one:?}]"
+        ),
+        [one, ..] => format!(
+            "expected columns of numbers, or one column of vectors, got vectors in {}; pass one of \
+             them: table[{one:?}]",
+            vectors.join(", ")
+        ),
+    }
 }
 
 fn list(names: &[&'static str]) -> String {

@@ -14,8 +14,8 @@ use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Family, Plan, Work};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Abs, Add, Binary, Clip, Divide, Identity, Maximum, Minimum, Multiply, Negate, Sqrt, Square,
-    Subtract,
+    Abs, Add, Binary, Clip, Divide, Identity, Maximum, Minimum, Multiply, Negate, Reversed, Sqrt,
+    Square, Subtract,
 };
 use crate::matrix::{Matrix, Number};
 
@@ -58,6 +58,12 @@ impl Operation {
         }
     }
 
+    /// Whether a number, or what broadcasts, may stand before the matrix.
+    fn takes_any_order(self) -> bool {
+        use Operation::{Add, Divide, Maximum, Minimum, Multiply, Subtract};
+        matches!(self, Add | Subtract | Multiply | Divide | Minimum | Maximum)
+    }
+
     /// What a vendor library calls it, if it has it.
     fn vendor(self) -> Option<VendorOp> {
         match self {
@@ -72,15 +78,17 @@ impl Operation {
 
 /// The call of a function of the table.
 pub(super) fn bind<'a>(operation: Operation, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
-    let x = call.matrix(0)?;
+    let reversed = operation.takes_any_order() && call.is_reversed();
+    let x = call.matrix(usize::from(reversed))?;
     let (name, y) = match call.function.arguments {
+        [first, _] if reversed => (first.name, Some(call.operand(0)?)),
         [_, second] => (second.name, Some(call.operand(1)?)),
         _ => (Y, None),
     };
     let bounds = [call.options.bound("min"), call.options.bound("max")];
     let to = operation.result_type(x.element_type(), call.options.element_type("type"));
     let safe = operation != Operation::Cast || call.options.flag("safe");
-    Ok(Box::new(Elementwise { operation, x, y, name, bounds, to, safe }))
+    Ok(Box::new(Elementwise { operation, x, y, reversed, name, bounds, to, safe }))
 }
 
 const Y: &str = "y";
@@ -96,6 +104,8 @@ struct Elementwise<'a> {
     operation: Operation,
     x: Held<'a>,
     y: Option<Operand<'a>>,
+    /// Whether it is `y op x`.
+    reversed: bool,
     /// What the function calls `y`.
     name: &'static str,
     /// The smallest and the largest that clip leaves alone.
@@ -110,7 +120,7 @@ impl<'a> Elementwise<'a> {
     fn new(operation: Operation, x: &'a Matrix, y: Option<Operand<'a>>) -> Self {
         let to = operation.result_type(x.element_type(), DataType::Null);
         let (x, bounds) = (Held::Borrowed(x), [None, None]);
-        Self { operation, x, y, name: Y, bounds, to, safe: true }
+        Self { operation, x, y, reversed: false, name: Y, bounds, to, safe: true }
     }
 
     fn execute(&self, function: &'static str) -> Result<Matrix> {
@@ -147,6 +157,10 @@ impl<'a> Elementwise<'a> {
     fn typed<T: Number>(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
         match self.operation {
             Operation::Add => self.paired::<T, _>(Add, x, y, plan),
+            Operation::Subtract if self.reversed => {
+                self.paired::<T, _>(Reversed(Subtract), x, y, plan)
+            }
+            Operation::Divide if self.reversed => self.paired::<T, _>(Reversed(Divide), x, y, plan),
             Operation::Subtract => self.paired::<T, _>(Subtract, x, y, plan),
             Operation::Multiply => self.paired::<T, _>(Multiply, x, y, plan),
             Operation::Divide => self.paired::<T, _>(Divide, x, y, plan),
@@ -166,6 +180,11 @@ impl<'a> Elementwise<'a> {
         }
     }
 
+    /// What a vendor library calls it, if it has it in this order.
+    fn vendor(&self) -> Option<VendorOp> {
+        self.operation.vendor().filter(|_| !self.reversed)
+    }
+
     fn paired<T: Number, O: Binary<T>>(
         &self,
         op: O,
@@ -175,7 +194,7 @@ impl<'a> Elementwise<'a> {
     ) -> Result<Matrix> {
         let y = y.ok_or(Error::Arguments { expected: 2, got: 1 })?;
         let y = y.align::<T>(x)?;
-        elementwise(op, self.operation.vendor(), x, y, (&self.to, self.safe), plan)
+        elementwise(op, self.vendor(), x, y, (&self.to, self.safe), plan)
     }
 
     fn alone<T: Number, O: Binary<T>>(&self, op: O, x: &Matrix, plan: Plan) -> Result<Matrix> {
@@ -205,7 +224,7 @@ impl Driven for Elementwise<'_> {
             family: Family::Elementwise,
             bytes_read: x.bytes().saturating_add(other),
             bytes_written: x.rows().saturating_mul(x.width()).saturating_mul(size),
-            has_vdsp: self.operation.vendor().is_some()
+            has_vdsp: self.vendor().is_some()
                 && matches!(element, DataType::Float32 | DataType::Float64),
         };
         let convert = self.y.as_ref().and_then(|y| y.conversion(x));

@@ -139,7 +139,12 @@ impl<'a> Call<'a> {
     pub(super) fn are_two_vectors(&self) -> bool {
         use ArgumentKind::{Rows, Vectors};
         let kinds = self.function.arguments.iter().map(|argument| argument.kind);
-        kinds.eq([Rows, Vectors]) && self.arguments.iter().all(Value::is_vector)
+        kinds.eq([Rows, Vectors]) && self.are_vectors()
+    }
+
+    /// Whether all arguments are plain numbers, one behind the other.
+    fn are_vectors(&self) -> bool {
+        self.arguments.iter().all(Value::is_vector)
     }
 
     /// The error, with the option that would help if there is one: a 1-D operand that does not fit
@@ -184,9 +189,28 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The argument as an operand.
+    /// Whether the second argument is the matrix, and the first lines up with it: a number, plain
+    /// numbers beside rows, or one row beside several.
+    pub(super) fn is_reversed(&self) -> bool {
+        let [x, y] = self.arguments else { return false };
+        match (x, y) {
+            (Value::Number(_) | Value::Integer(_) | Value::Scalar(_), y) => {
+                matches!(y, Value::Vector(_) | Value::Matrix(_))
+            }
+            (x, Value::Matrix(y)) if x.is_vector() => !y.is_vector(),
+            (Value::Matrix(x), Value::Matrix(y)) => {
+                x.rows() == 1 && y.rows() > 1 && x.width() == y.width()
+            }
+            _ => false,
+        }
+    }
+
+    /// The argument as an operand, of what [lines up](Self::is_reversed) with it.
     pub(super) fn operand(&self, i: usize) -> Result<Operand<'a>> {
-        let kind = self.function.arguments[i].kind;
+        let kind = match i {
+            0 => ArgumentKind::Operand,
+            i => self.function.arguments[i].kind,
+        };
         let axis = self.options.axis();
         match (&self.arguments[i], self.held(i)?, kind) {
             (_, Some(_), ArgumentKind::Number) => Err(self.refuse(i, "one number")),
@@ -196,6 +220,10 @@ impl<'a> Call<'a> {
             (Value::Scalar(one), ..) => Ok(Operand::scalar(one.clone())),
             (_, Some(y), ArgumentKind::Row) => Ok(Operand::held_row(y)),
             (_, Some(y), _) if y.is_vector() && axis == Some(0) => Ok(Operand::held_column(y)),
+            // Two 1-D arguments are combined element by element.
+            (_, Some(y), _) if y.is_vector() && y.rows() != 1 && self.are_vectors() => {
+                Ok(Operand::held_column(y))
+            }
             (_, Some(y), _) if y.is_vector() => Ok(Operand::held_row(y)),
             (_, Some(_), _) if axis.is_some() => {
                 Err(self.refuse(i, "a 1-D array, as axis is given (leave axis out for a matrix)"))

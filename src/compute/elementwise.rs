@@ -16,8 +16,8 @@ use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Backend, Level, Plan, Store, machine, run, simd};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Binary, Body, Divisor, Simd, each, each_scalar, each_scalar_streaming, each_streaming,
-    repeat_each,
+    Binary, Body, Divisor, Identity, Simd, each, each_scalar, each_scalar_streaming,
+    each_streaming, repeat_each,
 };
 use crate::matrix::{
     self, Bits, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, Writer, steps,
@@ -49,8 +49,10 @@ trait Kernel<T>: Sync {
     fn each(&self, x: &[T], y: &[T], out: &mut [T]) -> bool;
     /// `out = x op y` with one `y`; whether any element overflowed.
     fn each_scalar(&self, x: &[T], y: T, out: &mut [T]) -> bool;
-    /// Whether it fails for a `y` of zero.
+    /// Whether it divides, and so fails for a zero of integers.
     fn divides(&self) -> bool;
+    /// Whether it is `y op x`.
+    fn is_reversed(&self) -> bool;
 }
 
 /// An operation at an instruction set, or by a vendor library.
@@ -81,6 +83,10 @@ impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
 
     fn divides(&self) -> bool {
         O::DIVIDES
+    }
+
+    fn is_reversed(&self) -> bool {
+        O::IS_REVERSED
     }
 }
 
@@ -348,8 +354,13 @@ impl<T: Number> Arithmetic<'_, T> {
                 let by_zero = self.kernel.divides() && {
                     let level = Level::Portable;
                     let store = Store::Cached;
-                    let divisor = AtLevel { op: Divisor, vendor: None, level, store };
-                    self.compute(&divisor, task, at, pattern, &mut workspace, &mut result);
+                    let (own, other) = (
+                        AtLevel { op: Identity, vendor: None, level, store },
+                        AtLevel { op: Divisor, vendor: None, level, store },
+                    );
+                    let divisor: &dyn Kernel<T> =
+                        if self.kernel.is_reversed() { &own } else { &other };
+                    self.compute(divisor, task, at, pattern, &mut workspace, &mut result);
                     result[0] == T::default()
                 };
                 let failed = 2 * (task.part.first + row) + usize::from(by_zero);

@@ -113,7 +113,7 @@ impl Options {
 /// What values an option takes, and which it has if it is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
-    /// `None`, 0 or 1.
+    /// `None`, 0 or 1; -1 is 1.
     Axis(Option<i64>),
     /// Yes or no.
     Flag(bool),
@@ -162,7 +162,7 @@ impl OptionKind {
 
     fn takes(self, value: &OptionValue) -> bool {
         match (self, value) {
-            (Self::Axis(_), OptionValue::None | OptionValue::Count(0 | 1)) => true,
+            (Self::Axis(_), OptionValue::None | OptionValue::Count(-1..=1)) => true,
             (Self::Flag(_), OptionValue::Flag(_)) => true,
             (Self::Count(_), OptionValue::Count(n)) => *n >= 0,
             (Self::Order, value) => order(value).is_some(),
@@ -308,6 +308,8 @@ impl<'a> Checked<'a> {
 
     pub(super) fn axis(&self) -> Option<i64> {
         match self.get("axis") {
+            // The last axis, as NumPy counts.
+            OptionValue::Count(-1) => Some(1),
             OptionValue::Count(n) => Some(n),
             _ => None,
         }

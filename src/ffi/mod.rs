@@ -72,7 +72,12 @@ pub(crate) fn can_be_matrix(data_type: &DataType) -> bool {
                 && can_be_matrix(field.data_type())
         }
         DataType::List(field) | DataType::LargeList(field) => is_number(field.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| is_number(field.data_type())),
+        DataType::Struct(fields) => match &fields[..] {
+            [only] => {
+                !matches!(only.data_type(), DataType::Struct(_)) && can_be_matrix(only.data_type())
+            }
+            all => all.iter().all(|field| is_number(field.data_type())),
+        },
         other => is_number(other),
     }
 }

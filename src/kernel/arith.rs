@@ -10,8 +10,10 @@ use super::{Element, Real, Simd};
 
 /// An operation on two numbers, or on one that leaves the other alone.
 pub(crate) trait Binary<T>: Copy + Send + Sync {
-    /// Whether it fails for `b` of zero.
+    /// Whether it divides, by `b` or, reversed, by `a`, and so fails for a zero of integers.
     const DIVIDES: bool = false;
+    /// Whether `a` stands behind the sign, and `b` before it.
+    const IS_REVERSED: bool = false;
     /// The result, and whether it overflowed.
     fn apply(self, a: T, b: T) -> (T, bool);
 }
@@ -65,6 +67,20 @@ impl<T: Element> Binary<T> for Divide {
     #[inline(always)]
     fn apply(self, a: T, b: T) -> (T, bool) {
         a.over(b)
+    }
+}
+
+/// An operation with its operands the other way round.
+#[derive(Clone, Copy)]
+pub(crate) struct Reversed<O>(pub(crate) O);
+
+impl<T, O: Binary<T>> Binary<T> for Reversed<O> {
+    const DIVIDES: bool = O::DIVIDES;
+    const IS_REVERSED: bool = true;
+
+    #[inline(always)]
+    fn apply(self, a: T, b: T) -> (T, bool) {
+        self.0.apply(b, a)
     }
 }
 

@@ -40,8 +40,9 @@ pub(crate) use affine::{
 };
 pub(crate) use arg::{ArgExtreme, Indexed};
 pub(crate) use arith::{
-    Abs, Add, Binary, Clip, Divide, Divisor, Identity, Maximum, Minimum, Multiply, Negate, Sqrt,
-    Square, Subtract, each, each_scalar, each_scalar_streaming, each_streaming, repeat_each,
+    Abs, Add, Binary, Clip, Divide, Divisor, Identity, Maximum, Minimum, Multiply, Negate,
+    Reversed, Sqrt, Square, Subtract, each, each_scalar, each_scalar_streaming, each_streaming,
+    repeat_each,
 };
 pub(crate) use both::Both;
 pub(crate) use convert::{Narrow, Stored, Wide, read, write};

@@ -193,6 +193,11 @@ mod runs {
             self.form == Form::Flat
         }
 
+        /// Whether it came from, and goes back to, a table.
+        pub(crate) fn is_table(&self) -> bool {
+            matches!(self.form, Form::Batch(_))
+        }
+
         /// The rows of each chunk.
         pub(crate) fn chunk_rows(&self) -> impl ExactSizeIterator<Item = usize> {
             self.chunks.iter().map(|chunk| chunk.rows)

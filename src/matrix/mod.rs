@@ -20,6 +20,7 @@ mod rebuild;
 mod result;
 mod row;
 mod scattered;
+mod slice;
 mod source;
 mod spanning;
 mod storage;

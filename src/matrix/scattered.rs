@@ -73,6 +73,12 @@ impl Strided {
         Self { down: 0, across: self.down, width: len, ..self.clone() }
     }
 
+    /// The elements from a row on.
+    pub(super) fn after(&self, row: usize) -> Self {
+        let skipped = (row as isize).wrapping_mul(self.down);
+        Self { start: self.start.wrapping_add_signed(skipped), ..self.clone() }
+    }
+
     /// The byte of an element, which is inside the memory by what `new` saw.
     #[inline(always)]
     fn at(&self, row: usize, column: usize) -> usize {

@@ -118,7 +118,7 @@ impl PyAccumulator {
     /// Take the next rows.
     fn update(&self, py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         guarded(self.function.name, || {
-            let taken = argument::take(self.function.name, &self.function.arguments[0], x, None)?;
+            let taken = argument::take(self.function, &self.function.arguments[0], x, None)?;
             let Some(matrix) = taken.value.as_matrix() else {
                 let name = self.function.name;
                 return Err(Kind::Type.error(format!("{name}: expected a batch of rows")));

@@ -9,9 +9,9 @@ use super::import::Imported;
 use super::matrix::PyMatrix;
 use super::numpy::{self, Seen};
 use super::origin::{NumPy, Origin, PyArrow};
-use super::pandas;
-use crate::compute::Value;
+use super::{pandas, vector};
 use crate::compute::registry::{Argument, ArgumentKind};
+use crate::compute::{Function, Value};
 use crate::error::Error;
 use crate::matrix::Matrix;
 
@@ -23,18 +23,33 @@ pub(super) struct Taken<'py> {
 
 /// Takes an argument of a function. Only the first may be reshaped to rows of `width`.
 pub(super) fn take<'py>(
-    function: &'static str,
+    entry: &Function,
     argument: &Argument,
     object: &Bound<'py, PyAny>,
     width: Option<usize>,
 ) -> PyResult<Taken<'py>> {
+    let function = entry.name;
     let may_be_number = match argument.kind {
         ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
-        ArgumentKind::Matrix
-        | ArgumentKind::Rows
-        | ArgumentKind::Vectors
-        | ArgumentKind::Queries => false,
+        // `1 - x`: what stands before an operand may be one.
+        ArgumentKind::Matrix => entry.arguments.iter().any(|a| a.kind == ArgumentKind::Operand),
+        ArgumentKind::Rows | ArgumentKind::Vectors | ArgumentKind::Queries => false,
     };
+    let may_be_listed = match argument.kind {
+        ArgumentKind::Matrix | ArgumentKind::Rows | ArgumentKind::Number => false,
+        ArgumentKind::Operand
+        | ArgumentKind::Row
+        | ArgumentKind::Vectors
+        | ArgumentKind::Queries => true,
+    };
+    let mut values = None;
+    if may_be_listed {
+        if let Some(listed) = vector::of_list(function, argument.name, object)? {
+            return Ok(Taken { value: Value::Matrix(listed), origin: Origin::Other });
+        }
+        values = vector::of_scalar(function, argument.name, object)?;
+    }
+    let object = values.as_ref().unwrap_or(object);
     if may_be_number && let Some(value) = number(function, argument.name, object)? {
         return Ok(Taken { value, origin: Origin::Other });
     }

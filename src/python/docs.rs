@@ -77,16 +77,16 @@ fn push(text: &mut String, head: &str, body: &str) {
 fn kind(argument: &Argument) -> &'static str {
     match argument.kind {
         ArgumentKind::Matrix | ArgumentKind::Rows => "matrix",
-        ArgumentKind::Operand => "number, 1-D array or matrix",
-        ArgumentKind::Row => "1-D array",
+        ArgumentKind::Operand => "number, list, 1-D array or matrix",
+        ArgumentKind::Row => "list or 1-D array",
         ArgumentKind::Number => "number",
-        ArgumentKind::Vectors | ArgumentKind::Queries => "1-D array or matrix",
+        ArgumentKind::Vectors | ArgumentKind::Queries => "list, 1-D array or matrix",
     }
 }
 
 fn takes(kind: OptionKind) -> String {
     match kind {
-        OptionKind::Axis(_) => "{None, 0, 1}".to_owned(),
+        OptionKind::Axis(_) => "{None, 0, 1, -1}".to_owned(),
         OptionKind::Flag(_) => "bool".to_owned(),
         OptionKind::Count(_) => "int".to_owned(),
         OptionKind::Order => "{1, 2, inf}".to_owned(),

@@ -29,6 +29,7 @@ impl Kind {
             Error::Type { .. }
             | Error::Mixed { .. }
             | Error::MixedColumns { .. }
+            | Error::Columns { .. }
             | Error::Arguments { .. }
             | Error::Argument { .. }
             | Error::NoSuchOption { .. } => Self::Type,

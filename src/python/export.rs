@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyFloat, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyFloat, PyString, PyTuple};
 
 use super::errors::{Kind, detached};
 use super::matrix::PyMatrix;
@@ -55,6 +55,9 @@ pub(super) fn give<'py>(
                     None => as_origin(py, origin, function, matrix),
                 }
             }
+            _ if origin.is_table() && !matrix.is_by_columns() && entry.keeps_columns() => {
+                as_only_column(py, origin, function, matrix)
+            }
             _ => as_origin(py, origin, function, matrix),
         },
         Value::Vector(array) => match origin {
@@ -83,7 +86,7 @@ pub(super) fn give<'py>(
 }
 
 /// One number, or None for a null.
-fn scalar<'py>(py: Python<'py>, one: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn scalar<'py>(py: Python<'py>, one: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     macro_rules! number {
         ($($variant:ident $primitive:ty),+) => {
             match one.data_type() {
@@ -249,6 +252,36 @@ fn as_origin<'py>(
         }
         _ => Ok(made),
     }
+}
+
+/// Rows of vectors as the one column of a table, as which they came.
+fn as_only_column<'py>(
+    py: Python<'py>,
+    origin: &Origin<'py>,
+    function: &'static str,
+    matrix: Matrix,
+) -> PyResult<Bound<'py, PyAny>> {
+    let field = matrix.field().cloned();
+    let is_batch = matches!(origin, Origin::PyArrowBatch);
+    let of_column = match origin {
+        Origin::PyArrowTable => Origin::PyArrowChunked,
+        other => other.clone(),
+    };
+    let column = as_origin(py, &of_column, function, matrix)?;
+    if let Origin::PolarsFrame = origin {
+        return column.call_method0(intern!(py, "to_frame"));
+    }
+    let Some(field) = field else { return Ok(column) };
+    let pyarrow = py.import(intern!(py, "pyarrow"))?;
+    let has_nulls = column.getattr(intern!(py, "null_count"))?.is_truthy()?;
+    let data_type = column.getattr(intern!(py, "type"))?;
+    let nullable = field.is_nullable() || has_nulls;
+    let field = pyarrow.call_method1(intern!(py, "field"), (field.name(), data_type, nullable))?;
+    let schema = pyarrow.call_method1(intern!(py, "schema"), ([field],))?;
+    let class = if is_batch { intern!(py, "RecordBatch") } else { intern!(py, "Table") };
+    let options = PyDict::new(py);
+    options.set_item(intern!(py, "schema"), schema)?;
+    pyarrow.getattr(class)?.call_method("from_arrays", ([column],), Some(&options))
 }
 
 /// Whether polars panics on a type: it has such arrays, but cannot import them.

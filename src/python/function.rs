@@ -88,8 +88,11 @@ impl<'py> Call<'py> {
                 return Err(Error::Arguments { expected, got }.in_function(name).into());
             };
             let reshape = if origin.is_none() { width } else { None };
-            let taken = argument::take(name, argument, &object, reshape)?;
-            origin.get_or_insert(taken.origin);
+            let taken = argument::take(function, argument, &object, reshape)?;
+            // A number that stands before the matrix is nobody's.
+            if taken.value.as_matrix().is_some() {
+                origin.get_or_insert(taken.origin);
+            }
             values.push(taken.value);
         }
         let is_missing = |s: &&OptionSpec| s.kind.is_required() && options.get(s.name).is_none();
@@ -109,7 +112,7 @@ impl<'py> Call<'py> {
         let call = || function.call(&values, &options);
         let result = if is_brief(function, &values) { call() } else { detached(py, call) }
             .map_err(|error| error.in_function(function.name))?;
-        let x = values.first().and_then(Value::as_matrix);
+        let x = values.iter().find_map(Value::as_matrix);
         let is_per_row = function.keeps_rows(&options)?;
         export::give(py, &Source { function, origin, x, is_per_row }, result)
     }

@@ -17,7 +17,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use super::errors::{Kind, detached};
 use super::origin::PyArrow;
 use crate::error::Error;
-use crate::ffi::{self, Checked, can_be_matrix};
+use crate::ffi::{self, Checked, can_be_matrix, is_number};
 use crate::matrix::{Matrix, unaccepted};
 
 /// Arrow data as it came.
@@ -111,15 +111,15 @@ impl Imported {
             Self::Dense(matrix) => return as_wide(matrix, width),
             Self::Arrays { field, arrays, misaligned } => (field, arrays, misaligned),
         };
+        let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
+        let is_table = || is_table.unwrap_or_else(|| !has_nulls());
         let matrix = match (field.data_type(), width) {
-            (DataType::Struct(_), None) => {
-                let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
-                if is_table.unwrap_or_else(|| !has_nulls()) {
-                    table(&field, &arrays)?
-                } else {
-                    Matrix::from_field(&field, &arrays)?
-                }
+            (DataType::Struct(_), width) if only_vectors(&field).is_some() && is_table() => {
+                let only = only_vectors(&field).unwrap_or(&field);
+                let columns = arrays.iter().map(|table| Arc::clone(table.as_struct().column(0)));
+                as_wide(Matrix::from_field(only, &columns.collect::<Vec<_>>())?, width)?
             }
+            (DataType::Struct(_), None) if is_table() => table(&field, &arrays)?,
             (_, None) => Matrix::from_field(&field, &arrays)?,
             (_, Some(width)) => reshaped(&field, &arrays, width)?,
         };
@@ -245,9 +245,38 @@ unsafe fn field(function: &'static str, schema: &FFI_ArrowSchema) -> PyResult<Fi
     // SAFETY: the caller's promise.
     let field = unsafe { ffi::field(schema) }.map_err(|error| error.in_function(function))?;
     if !can_be_matrix(field.data_type()) {
-        return Err(unaccepted(field.data_type()).in_function(function).into());
+        return Err(of_columns(field.data_type()).in_function(function).into());
     }
     Ok(Arc::new(field))
+}
+
+/// What is wrong with a type, column by column if it has any.
+fn of_columns(data_type: &DataType) -> Error {
+    let DataType::Struct(fields) = data_type else { return unaccepted(data_type) };
+    let (vectors, others): (Vec<&FieldRef>, Vec<&FieldRef>) = fields
+        .iter()
+        .filter(|field| !is_number(field.data_type()))
+        .partition(|field| can_be_matrix(field.data_type()));
+    let named = |field: &FieldRef| (field.name().clone(), field.data_type().clone());
+    let beside = fields.iter().filter(|field| !vectors.iter().any(|v| v.name() == field.name()));
+    Error::Columns {
+        columns: match vectors.len() {
+            0 => others.into_iter().map(named).collect(),
+            _ => beside.map(named).collect(),
+        },
+        vectors: vectors.iter().map(|field| field.name().clone()).collect(),
+    }
+}
+
+/// The one column of vectors that a table has, if that is all that it has.
+fn only_vectors(field: &Field) -> Option<&FieldRef> {
+    match field.data_type() {
+        DataType::Struct(fields) => match &fields[..] {
+            [only] if !is_number(only.data_type()) => Some(only),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The field that a consumer asks for by a capsule.

@@ -27,8 +27,10 @@ mod pandas;
 mod plugin;
 mod requested;
 mod results;
+mod shown;
 mod system;
 mod tune;
+mod vector;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;

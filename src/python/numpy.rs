@@ -302,7 +302,11 @@ fn refused(function: &str, object: &Bound<'_, PyAny>, format: Option<&CStr>) -> 
 
 /// Memory of a result, as an object that NumPy can make an array over.
 #[pyclass(frozen, name = "_Memory", module = "raptors_arrow._native")]
-pub(super) struct Memory(Buffer);
+pub(super) struct Memory {
+    buffer: Buffer,
+    /// Whether others may read it too, so that it may not be written to.
+    is_shared: bool,
+}
 
 #[pymethods]
 impl Memory {
@@ -311,15 +315,17 @@ impl Memory {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let buffer = &slf.get().0;
+        let Self { buffer, is_shared } = slf.get();
         let Ok(len) = ffi::Py_ssize_t::try_from(buffer.len()) else {
             return Err(Kind::Overflow.error("the result is too long for a buffer"));
         };
         let start = buffer.as_ptr().cast_mut().cast();
         // SAFETY: `view` is Python's to be filled. The memory lives as long as this object, to
-        // which the view holds a reference. It may be written to: it was made for this result
-        // (`returned`), so nothing else reads it.
-        let code = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 0, flags) };
+        // which the view holds a reference. It may be written to only if it was made for this result
+        // (`returned`), so that nothing else reads it; what is shared is read-only.
+        let code = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, c_int::from(*is_shared), flags)
+        };
         if code == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
 }
@@ -332,13 +338,24 @@ pub(super) fn returned<'py>(
     matrix: Matrix,
     masks: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    as_array(py, &matrix, masks, false)
+}
+
+/// A matrix as an array over its memory, read-only if that `is_shared`; over a copy where its
+/// elements lie in several runs or some are null.
+pub(super) fn as_array<'py>(
+    py: Python<'py>,
+    matrix: &Matrix,
+    masks: bool,
+    is_shared: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let Some(numpy) = NumPy::loaded(py) else {
         return Err(Kind::Base.error("numpy is not imported"));
     };
     let is_masked = matrix.has_nulls() && (masks || matrix.element_type().is_integer());
-    let buffer = match matrix.one_run() {
-        Some(run) => run,
-        None => detached(py, || matrix.filled())?,
+    let (buffer, is_shared) = match matrix.one_run() {
+        Some(run) => (run, is_shared),
+        None => (detached(py, || matrix.filled())?, false),
     };
     let dtype = match matrix.element_type() {
         DataType::Float32 => numpy.float32.bind(py).clone(),
@@ -346,25 +363,26 @@ pub(super) fn returned<'py>(
         // Arrow's names of numbers are NumPy's, but for the case.
         other => numpy.dtype.bind(py).call1((other.to_string().to_lowercase(),))?,
     };
-    let values = over(numpy, buffer, &matrix, dtype)?;
+    let values = over(numpy, Memory { buffer, is_shared }, matrix, dtype)?;
     if !is_masked {
         return Ok(values);
     }
     let is_null = numpy.dtype.bind(py).call1((intern!(py, "bool"),))?;
-    let mask = over(numpy, detached(py, || matrix.null_mask())?, &matrix, is_null)?;
+    let mask = Memory { buffer: detached(py, || matrix.null_mask())?, is_shared: false };
+    let mask = over(numpy, mask, matrix, is_null)?;
     py.import(intern!(py, "numpy.ma"))?.getattr(intern!(py, "MaskedArray"))?.call1((values, mask))
 }
 
 /// A NumPy array of the shape of `matrix` over a buffer.
 fn over<'py>(
     numpy: &NumPy,
-    buffer: Buffer,
+    memory: Memory,
     matrix: &Matrix,
     dtype: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = dtype.py();
     let order = if matrix.is_by_columns() { intern!(py, "F") } else { intern!(py, "C") };
-    let memory = Bound::new(py, Memory(buffer))?;
+    let memory = Bound::new(py, memory)?;
     let ndarray = numpy.ndarray.bind(py);
     if matrix.is_flat() {
         let len = matrix.rows() * matrix.width();

@@ -20,7 +20,11 @@ pub(super) fn take(
 ) -> PyResult<OptionValue> {
     let value = match spec.kind {
         OptionKind::Axis(_) | OptionKind::Bound if object.is_none() => Some(OptionValue::None),
-        OptionKind::Axis(_) | OptionKind::Count(_) => whole(object),
+        OptionKind::Axis(_) => whole(object).map(|axis| match axis {
+            OptionValue::Count(-1) => OptionValue::Count(1),
+            other => other,
+        }),
+        OptionKind::Count(_) => whole(object),
         OptionKind::Flag(_) => object.extract().ok().map(OptionValue::Flag),
         OptionKind::Choice(_) => text(object),
         OptionKind::Order => match text(object) {

@@ -57,7 +57,7 @@ fn polars_call(
         if object.is_none() {
             return Ok(Given::Column);
         }
-        Ok(Given::Value(argument::take(function.name, argument, object, None)?.value))
+        Ok(Given::Value(argument::take(function, argument, object, None)?.value))
     });
     let arguments = given.collect::<PyResult<_>>()?;
     let options = option::named(function, Some(options))?;

@@ -309,16 +309,21 @@ def refused_cases():
             field("+w:1", field("+s", field("g", name="a"))),
             array(1, [None], array(1, [None], numbers())),
         ),
-        "struct with text": lambda: Arrays(
-            field("+s", field("g", name="a"), field("u", name="b")),
-            array(2, [None], numbers(2), words()),
-        ),
     }
     for name, make in plain.items():
         yield f"type: {name}", make, TYPE, "expected numbers"
+    yield "type: struct with text", with_text, TYPE, r"of numbers, got string \(b\)"
     wrong = {"d:x,2": "cannot be read", "+ud:0,1": "cannot be read", "+us:-1": "cannot be read"}
     for format, match in wrong.items():
         yield f"type: {format}", partial(of_format, format), VALUE, match
+
+
+def with_text():
+    """A struct of numbers and words."""
+    return Arrays(
+        field("+s", field("g", name="a"), field("u", name="b")),
+        array(2, [None], numbers(2), words()),
+    )
 
 
 def of_format(format):
