@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,9 +113,37 @@ def jobs(emb: pa.ChunkedArray, rows: np.ndarray) -> list[Job]:
     ]
 
 
-def measure(job: Job) -> list[float]:
+def per_user(emb: pa.ChunkedArray) -> tuple[Callable[[], Any], ...]:
+    """Give three ways to the mean vector of each of 1,000 users: ours, NumPy's and polars'."""
+    import polars as pl
+
+    users = np.random.default_rng(8).integers(0, 1000, len(emb))
+    rows = pa.table({"user": users, "emb": emb})
+    frame = pl.from_arrow(rows)
+    valid = np.asarray(emb.is_valid())
+    keys, values = users[valid], copy_out(emb)
+
+    def numpy() -> np.ndarray:
+        order = np.argsort(keys, kind="stable")
+        _, first, count = np.unique(keys[order], return_index=True, return_counts=True)
+        return np.add.reduceat(values[order], first, axis=0) / count[:, None]
+
+    def polars() -> Any:
+        place = pl.int_ranges(WIDTH).alias("place")
+        long = frame.lazy().with_columns(pl.col("emb").arr.to_list(), place)
+        means = long.drop_nulls("emb").explode("emb", "place").group_by("user", "place")
+        return means.agg(pl.col("emb").mean()).collect()
+
+    def ours() -> Any:
+        mean = ra.col("emb").mean(axis=0)
+        return ra.group_by(rows, "user", sort=True).aggregate(mean=mean)
+
+    np.testing.assert_allclose(np.array(ours()["mean"].to_pylist()), numpy(), atol=1e-5)
+    return ours, numpy, polars
+
+
+def measure(calls: Sequence[Callable[[], Any]]) -> list[float]:
     """Give the median milliseconds of each way: all run once, then in turns in random order."""
-    calls = job[1:]
     for call in calls:
         call()
     times: list[list[float]] = [[] for _ in calls]
@@ -164,7 +192,7 @@ def main() -> int:
         table.add_column(column, justify="right")
     gc.disable()
     for job in track(jobs(emb, rows), "measuring", console=console, transient=True):
-        ours, numpy, copied = measure(job)
+        ours, numpy, copied = measure(job[1:])
         table.add_row(
             job.name, f"{ours:.1f}", f"{numpy:.1f}", f"{copied:.1f}", f"{numpy / ours:.1f} x"
         )
@@ -172,6 +200,11 @@ def main() -> int:
     console.print("NumPy: on an array without nulls, made before the clock starts.")
     console.print(
         "copy + NumPy: the column is copied out of Arrow by each call. Speed-up: over NumPy."
+    )
+    ours, numpy, polars = measure(per_user(emb))
+    console.print(
+        f"\nmean vector per user, 1,000 users: raptors_arrow {ours:.0f} ms, NumPy (sort and "
+        f"reduceat) {numpy:.0f} ms, polars (explode and group_by) {polars:.0f} ms"
     )
     console.print("\nHow the first of them runs:", ra.explain("mean", emb, axis=0), sep="\n")
     console.print(NEXT, highlight=False)

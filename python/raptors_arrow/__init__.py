@@ -33,7 +33,8 @@ from raptors_arrow.errors import (
 )
 from raptors_arrow.expr import Expr, col, lazy
 from raptors_arrow.expr import length as len
-from raptors_arrow.groups import GroupBy, group_by
+from raptors_arrow.groups import GroupBy, MergedStates, group_by, merge_states
+from raptors_arrow.ragged import pool
 from raptors_arrow.stream import select, with_columns
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Expr",
     "GroupBy",
+    "MergedStates",
     "RaptorsError",
     "RaptorsMemoryError",
     "RaptorsOverflowError",
@@ -59,7 +61,9 @@ __all__ = [
     "group_by",
     "lazy",
     "len",
+    "merge_states",
     "polars",
+    "pool",
     "pyarrow",
     "select",
     "with_columns",

@@ -56,6 +56,8 @@ def result_type(expr: Any, schema: Any) -> Any:
             known[id(node)] = _type_of(pa, node.args[0])
         elif node.name == "col":
             known[id(node)] = column_type(schema, node.args[0])
+        elif node.name in ("first", "last"):
+            known[id(node)] = known[id(node.args[0])]
         else:
             known[id(node)] = _applied(pa, node, known)
     return known[id(expr)]

@@ -123,11 +123,37 @@ class Expr:
         """Whether it gives a value for each row, from that row alone."""
         if self.name in ("col", "lazy"):
             return True
-        if self.name == "len":
+        if self.name in ("len", "first", "last"):
             return False
         operands = [arg for arg in self.args if isinstance(arg, Expr)]
         function = _native.get_function(self.name)
         return all(arg.is_rows for arg in operands) and function.is_row_by_row(**self.options)
+
+    def first(self, *, skip_nulls: bool = True) -> "Expr":
+        """Take the first row of each group, in `group_by`; with ``skip_nulls`` the first not null.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> rows = pa.table({"k": [1, 1, 2], "name": [None, "b", "c"]})
+        >>> ra.group_by(rows, "k").aggregate(name=ra.col("name").first()).to_pylist()
+        [{'k': 1, 'name': 'b'}, {'k': 2, 'name': 'c'}]
+        """
+        return Expr("first", (self,), {"skip_nulls": skip_nulls})
+
+    def last(self, *, skip_nulls: bool = True) -> "Expr":
+        """Take the last row of each group, in `group_by`; with ``skip_nulls`` the last not null.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> rows = pa.table({"k": [1, 1, 2], "name": ["a", None, "c"]})
+        >>> ra.group_by(rows, "k").aggregate(name=ra.col("name").last()).to_pylist()
+        [{'k': 1, 'name': 'a'}, {'k': 2, 'name': 'c'}]
+        """
+        return Expr("last", (self,), {"skip_nulls": skip_nulls})
 
     def result_type(self, schema: Any) -> Any:
         """Give the type of its values for a schema, without evaluating it.

@@ -4,20 +4,26 @@ Sums, means and the like of vectors for each key, over tables and streams. A gro
 bits of the same function on the group's rows, in their order, however the rows come in batches.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from raptors_arrow import _native
+from raptors_arrow._group_results import (
+    Result,
+    expression_of,
+    key_columns,
+    plain_keys,
+    result_of,
+    result_of_states,
+    state_columns,
+)
 from raptors_arrow._reading import Ahead, Progress, shown
-from raptors_arrow._types import column_type, result_type
+from raptors_arrow._types import column_type
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
-from raptors_arrow.expr import Expr, col, evaluate
-from raptors_arrow.sources import Source, as_source
+from raptors_arrow.expr import Expr, evaluate_all
+from raptors_arrow.sources import Source, as_source, empty_batch
 
-__all__ = ["GroupBy", "group_by"]
-
-#: What can be asked of a group.
-_STATISTICS = ("sum", "mean", "min", "max", "count", "var", "std", "norm")
+__all__ = ["GroupBy", "MergedStates", "group_by", "merge_states"]
 
 
 def group_by(source: Any, keys: Any, *, sort: bool = False, progress: Progress = None) -> "GroupBy":
@@ -39,7 +45,7 @@ def group_by(source: Any, keys: Any, *, sort: bool = False, progress: Progress =
     Returns
     -------
     GroupBy
-        Which has `GroupBy.aggregate`.
+        Which has `GroupBy.aggregate` and `GroupBy.partial`.
 
     Examples
     --------
@@ -92,8 +98,9 @@ class GroupBy:
     --------
     >>> import pyarrow as pa
     >>> import raptors_arrow as ra
-    >>> ra.group_by(pa.table({"k": [1, 1], "price": [1.0, 2.0]}), "k")
-    <raptors_arrow.GroupBy: k>
+    >>> groups = ra.group_by(pa.table({"k": [1, 1, 2]}), "k")
+    >>> groups.aggregate(n=ra.len()).to_pydict()
+    {'k': [1, 2], 'n': [2, 1]}
     """
 
     def __init__(
@@ -116,7 +123,8 @@ class GroupBy:
             ``column_statistic``.
         **expressions
             Results by name: expressions that end in one of ``sum mean min max count var std norm``
-            with ``axis=0``, or that of plain numbers, or ``ra.len()``.
+            with ``axis=0``, or that of plain numbers, in ``first()`` or ``last()`` of any column,
+            or ``ra.len()``.
 
         Returns
         -------
@@ -131,20 +139,89 @@ class GroupBy:
         >>> ra.group_by(rows, "k").aggregate([("price", "sum")]).to_pylist()
         [{'k': 1, 'price_sum': 3.0}, {'k': 2, 'price_sum': 4.0}]
         """
-        wanted = {f"{column}_{how}": _named(column, how) for column, how in named or ()}
+        results = self._results("aggregate", named, expressions, is_partial=False)
+        groups = _native._Groups()
+        whole = self._source.table
+        if whole is not None:
+            # All rows are at hand: groups need no states.
+            members = self._members(groups, whole)
+            made = [r.reduce(x, members) for r, x in self._inputs(results, whole)]
+        else:
+            self._read(groups, results)
+            made = [result.finish(len(groups)) for result in results.values()]
+        return self._given(groups, dict(zip(results, made, strict=True)))
+
+    def partial(
+        self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
+    ) -> Any:
+        """Give the states of the groups of some rows, to be merged with those of others.
+
+        Parameters
+        ----------
+        named, **expressions
+            As for `aggregate`.
+
+        Returns
+        -------
+        table or frame
+            A row for each group: its keys, then a struct for each result, described in the guide
+            (``state.md``). `merge_states` takes such tables, from this process or others.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> rows = pa.table({"k": [1, 1, 2], "price": [1.0, 2.0, 4.0]})
+        >>> p = ra.col("price")
+        >>> halves = [ra.group_by(h, "k").partial(m=p.mean()) for h in (rows[:1], rows[1:])]
+        >>> ra.merge_states(halves).finish().to_pylist()
+        [{'k': 1, 'm': 1.5}, {'k': 2, 'm': 4.0}]
+        """
+        results = self._results("partial", named, expressions, is_partial=True)
+        groups = _native._Groups()
+        self._read(groups, results)
+        return self._given(groups, {n: r.state(len(groups)) for n, r in results.items()})
+
+    def _results(
+        self, function: str, named: Any, expressions: dict[str, Expr], *, is_partial: bool
+    ) -> dict[str, Result]:
+        wanted = {f"{c}_{how}": expression_of(function, c, how) for c, how in named or ()}
         wanted.update(expressions)
         if not wanted:
-            raise RaptorsTypeError("aggregate: expected expressions by name, got none")
-        results = {name: _Result(self._source, name, expr) for name, expr in wanted.items()}
-        groups = _native._Groups()
-        needed = list(
-            dict.fromkeys([*self._keys, *(c for r in results.values() for c in r.columns)])
-        )
+            raise RaptorsTypeError(f"{function}: expected expressions by name, got none")
+        schema = self._source.schema
+        return {
+            name: result_of(function, schema, name, expr, is_partial)
+            for name, expr in wanted.items()
+        }
+
+    def _members(self, groups: Any, batch: Any) -> Any:
+        return groups.assign([plain_keys(batch.column(key)) for key in self._keys])
+
+    def _inputs(self, results: dict[str, Result], batch: Any) -> Iterator[tuple[Result, Any]]:
+        """Evaluate what is reduced, once for all that share it."""
+        expressions = [result.x for result in results.values() if result.x is not None]
+        values = iter(evaluate_all(expressions, {}, batch.column))
+        for result in results.values():
+            yield result, batch.num_rows if result.x is None else next(values)
+
+    def _read(self, groups: Any, results: dict[str, Result]) -> None:
+        used = (column for result in results.values() for column in result.columns)
+        needed = list(dict.fromkeys([*self._keys, *used]))
+        is_empty = True
         for batch in self._batches(needed):
-            members = groups.assign([_plain(batch.column(key)) for key in self._keys])
-            for result in results.values():
-                result.update(batch, members)
-        return self._given(groups, results)
+            is_empty = False
+            members = self._members(groups, batch)
+            for result, x in self._inputs(results, batch):
+                result.update(x, members)
+        if is_empty:  # types are known all the same
+            import pyarrow as pa
+
+            schema = self._source.schema
+            none = empty_batch(pa.schema([schema.field(name) for name in needed]))
+            members = self._members(groups, none)
+            for result, x in self._inputs(results, none):
+                result.update(x, members)
 
     def _batches(self, needed: list[str]) -> Any:
         if self._source.table is not None:
@@ -153,89 +230,128 @@ class GroupBy:
         with Ahead(self._source.batches(needed)) as ahead:
             yield from shown(ahead, self._source.count_rows, self._progress)
 
-    def _given(self, groups: Any, results: dict[str, "_Result"]) -> Any:
+    def _given(self, groups: Any, made: dict[str, Any]) -> Any:
         import pyarrow as pa
 
         schema = self._source.schema
-        arrays = [pa.Array._import_from_c_capsule(*key) for key in groups.keys()]
-        arrays = arrays or [pa.array([], schema.field(key).type) for key in self._keys]
-        columns = dict(zip(self._keys, arrays, strict=True))
-        for key in self._keys:
-            columns[key] = columns[key].cast(_unpacked(pa, schema.field(key).type))
-        columns.update((name, result.finish(len(groups))) for name, result in results.items())
-        table = pa.table(columns)
+        keys = {key: schema.field(key).type for key in self._keys}
+        table = pa.table({**key_columns(groups, keys), **made})
         if self._sort:
             table = table.sort_by([(key, "ascending") for key in self._keys])
-        return table if self._source.table is None else self._source.give(table)
+        return self._source.give(table)
 
 
-def _plain(keys: Any) -> Any:
-    """Give a column's keys as one array."""
-    return keys.combine_chunks() if hasattr(keys, "combine_chunks") else keys
+def merge_states(states: Any, *, sort: bool = False) -> "MergedStates":
+    """Merge the states of groups that `GroupBy.partial` gave for parts of the rows.
+
+    Parameters
+    ----------
+    states
+        A table of keys and states, a reader, a dataset, files, a frame; or several, in the order
+        of the rows that they are of.
+    sort
+        Give the groups in the order of their keys, and not in that of their first rows.
+
+    Returns
+    -------
+    MergedStates
+        Which has `MergedStates.finish`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> rows = pa.table({"k": ["a", "b"], "price": [1.0, 2.0]})
+    >>> state = ra.group_by(rows, "k").partial(total=ra.col("price").sum())
+    >>> ra.merge_states([state, state]).finish().to_pylist()
+    [{'k': 'a', 'total': 2.0}, {'k': 'b', 'total': 4.0}]
+    """
+    each = states if isinstance(states, list | tuple) else [states]
+    return MergedStates([as_source(one) for one in each], sort)
 
 
-def _unpacked(pa: Any, type: Any) -> Any:
-    return type.value_type if pa.types.is_dictionary(type) else type
+class MergedStates:
+    """States of groups, made by `merge_states`.
 
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> state = ra.group_by(pa.table({"k": [1, 1, 2]}), "k").partial(n=ra.len())
+    >>> ra.merge_states([state, state]).finish().to_pydict()
+    {'k': [1, 2], 'n': [4, 2]}
+    """
 
-def _named(column: str, how: str) -> Expr:
-    if how not in _STATISTICS:
-        raise RaptorsValueError(
-            f"aggregate: expected one of {', '.join(_STATISTICS)} for {column}, got {how!r}"
-        )
-    return Expr(how, (col(column),), {"axis": 0})
+    def __init__(self, sources: list[Source], sort: bool) -> None:
+        if not sources:
+            raise RaptorsValueError("merge_states: expected tables of states, got none")
+        self._sources, self._sort = sources, sort
+        self._keys, self._states = state_columns(sources[0].schema)
 
+    def __repr__(self) -> str:
+        return f"<raptors_arrow.MergedStates: {', '.join(self._states)}>"
 
-class _Result:
-    """One result of each group, while the rows come."""
+    def finish(self) -> Any:
+        """Give the results: a row for each group, its keys, then the results.
 
-    def __init__(self, source: Source, name: str, expr: Expr) -> None:
-        self._expr, self._schema = expr, source.schema
-        if not isinstance(expr, Expr):
-            raise RaptorsTypeError(
-                f"aggregate: expected an expression for {name}, got {type(expr).__name__}"
-            )
-        self._is_length = expr.name == "len"
-        if not self._is_length:
-            x = expr.args[0] if expr.args else None
-            if expr.name not in _STATISTICS or not isinstance(x, Expr) or not x.is_rows:
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> rows = pa.table({"k": ["a"], "price": [1.0]})
+        >>> state = ra.group_by(rows, "k").partial(n=ra.len())
+        >>> ra.merge_states(state).finish().to_pylist()
+        [{'k': 'a', 'n': 1}]
+        """
+        groups, results = self._merged()
+        return self._given(groups, {n: r.finish(len(groups)) for n, r in results.items()})
+
+    def partial(self) -> Any:
+        """Give the merged states, to be merged again.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import raptors_arrow as ra
+        >>> rows = pa.table({"k": ["a"], "price": [1.0]})
+        >>> state = ra.group_by(rows, "k").partial(n=ra.len())
+        >>> both = ra.merge_states([state, state]).partial()
+        >>> ra.merge_states([both, state]).finish().to_pylist()
+        [{'k': 'a', 'n': 3}]
+        """
+        groups, results = self._merged()
+        return self._given(groups, {n: r.state(len(groups)) for n, r in results.items()})
+
+    def _merged(self) -> tuple[Any, dict[str, Result]]:
+        groups, results = _native._Groups(), {}
+        for source in self._sources:
+            keys, states = state_columns(source.schema)
+            if (set(keys), set(states)) != (set(self._keys), set(self._states)):
                 raise RaptorsValueError(
-                    f"aggregate: expected {name} to end in one of {', '.join(_STATISTICS)}, of "
-                    f"values of each row, got {expr!r}"
+                    f"merge_states: expected keys {', '.join(self._keys)} and states "
+                    f"{', '.join(self._states)} in all tables, got {', '.join(keys + states)}"
                 )
-            self._x = x
-            self._is_plain = self._type(x)
-        self.columns = expr.columns
-        options = {key: value for key, value in expr.options.items() if key != "axis"}
-        # To count rows is to count what no row lacks.
-        self._state = _native._GroupStatistic("count" if self._is_length else expr.name, **options)
-
-    def _type(self, x: Expr) -> bool:
-        """Whether the values are plain numbers: then one result for a group is a number."""
-        is_plain = not getattr(result_type(x, self._schema), "num_fields", 0)
-        axis = self._expr.options.get("axis")
-        if axis == 1 or (axis is None and not is_plain):
+            for batch in source.batches(None):
+                if batch.num_rows == 0:
+                    continue
+                members = groups.assign([plain_keys(batch.column(key)) for key in self._keys])
+                for name in self._states:
+                    column = batch.column(name)
+                    if name not in results:
+                        results[name] = result_of_states(name, column)
+                    results[name].merge(column, members)
+        if not results:
             raise RaptorsValueError(
-                "aggregate: expected axis=0, one result for each column of a group, got "
-                f"axis={axis} in {self._expr!r}"
+                "merge_states: expected states of some rows, got tables without any"
             )
-        return is_plain
+        return groups, results
 
-    def update(self, batch: Any, members: Any) -> None:
+    def _given(self, groups: Any, made: dict[str, Any]) -> Any:
         import pyarrow as pa
 
-        if self._is_length:
-            rows = pa.nulls(batch.num_rows, pa.int8()).fill_null(0)
-            self._state.update(rows, members)
-            return
-        self._state.update(evaluate(self._x, {}, batch.column), members)
-
-    def finish(self, groups: int) -> Any:
-        import pyarrow as pa
-
-        if groups == 0:
-            return pa.array([], result_type(self._expr, self._schema))
-        made = pa.array(self._state.finish(groups))
-        if self._is_length or self._is_plain:
-            return made.flatten()
-        return made.cast(result_type(self._expr, self._schema))
+        schema = self._sources[0].schema
+        keys = {key: schema.field(key).type for key in self._keys}
+        table = pa.table({**key_columns(groups, keys), **made})
+        if self._sort:
+            table = table.sort_by([(key, "ascending") for key in self._keys])
+        return self._sources[0].give(table)

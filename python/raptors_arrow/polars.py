@@ -34,6 +34,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from raptors_arrow import _native
+from raptors_arrow._frames import FrameNamespace
 from raptors_arrow.errors import RaptorsOverflowError, RaptorsTypeError, RaptorsValueError
 
 try:
@@ -44,7 +45,7 @@ except ImportError as error:
         'raptors_arrow.polars needs polars: pip install "raptors-arrow[polars]"'
     ) from error
 
-__all__ = ["ExprNamespace", "SeriesNamespace", "col"]
+__all__ = ["ExprNamespace", "FrameNamespace", "SeriesNamespace", "col"]
 
 _Gives = Literal["rows", "columns", "number"]
 
@@ -529,6 +530,8 @@ def _register() -> None:
     if not hasattr(pl.Expr, "raptors"):
         pl.api.register_expr_namespace("raptors")(ExprNamespace)
         pl.api.register_series_namespace("raptors")(SeriesNamespace)
+        pl.api.register_dataframe_namespace("raptors")(FrameNamespace)
+        pl.api.register_lazyframe_namespace("raptors")(FrameNamespace)
 
 
 _register()

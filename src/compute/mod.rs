@@ -39,7 +39,9 @@ mod call;
 mod contiguous;
 mod covariance;
 mod elementwise;
+mod group_rows;
 mod groups;
+mod keys;
 mod metric;
 mod operand;
 mod options;
@@ -68,7 +70,9 @@ pub use arithmetic::{
 };
 pub use call::Pass;
 pub use covariance::{OfColumns, correlation, covariance, gram};
-pub use groups::{GroupStatistic, Groups, Members};
+pub use group_rows::{reduce_groups, reduce_lists};
+pub use groups::GroupStatistic;
+pub use keys::{Groups, Members};
 pub use metric::Metric;
 pub use operand::Operand;
 #[cfg(feature = "python")]

@@ -51,7 +51,7 @@ pub enum Statistic {
 
 impl Statistic {
     /// Its name in the table.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
             Self::Mean => "mean",

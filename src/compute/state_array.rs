@@ -47,7 +47,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let Self { statistic, per, options, element, width } = self;
         let order = match options.order {
             Order::One => "1",

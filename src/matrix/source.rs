@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::Number;
 use super::view::{Part, Scratch, TILE, View, steps};
-use crate::dispatch::run;
-use crate::kernel::Tile;
+use crate::dispatch::{Level, run};
+use crate::kernel::{GatherRows, Tile};
 
 /// What a tile holds in the place of nulls, and whether it says which elements are valid.
 #[derive(Clone, Copy)]
@@ -182,6 +182,7 @@ impl<T: Number> Source<T> for View<'_, T> {
 
 /// Rows of a matrix, one for each index, in that order: a group.
 pub(crate) struct Gathered<'a, T: Number> {
+    pub(crate) level: Level,
     pub(crate) view: &'a View<'a, T>,
     pub(crate) indices: &'a [u32],
 }
@@ -265,6 +266,23 @@ impl<T: Number> Source<T> for Gathered<'_, T> {
         workspace: &'s mut TileWorkspace<T>,
     ) -> (Tile<'s, T>, usize) {
         let (width, stride) = (self.view.width, columns.len());
+        if stride == width && self.view.parts.iter().all(Part::is_dense) {
+            let values = &mut workspace.values;
+            values.clear();
+            run::reserve(values, rows.len() * width);
+            let indices = &self.indices[rows];
+            if let [only] = &self.view.parts[..] {
+                let x = only.dense_values().unwrap_or(&[]);
+                self.level.run(GatherRows { x, width, indices, out: values });
+            } else {
+                for row in indices {
+                    let part = self.view.part(*row as usize);
+                    let at = (*row as usize - part.first) * width;
+                    values.extend_from_slice(&part.dense_values().unwrap_or(&[])[at..at + width]);
+                }
+            }
+            return (Tile { x: values, valid: None }, stride);
+        }
         let each = rows.map(|row| row * width + columns.start..row * width + columns.end);
         (self.copy(each, wanted, workspace), stride)
     }

@@ -188,6 +188,14 @@ impl<'a, T: Number> Part<'a, T> {
             && self.row_nulls.is_none()
     }
 
+    /// The elements of such a part.
+    pub(crate) fn dense_values(&self) -> Option<&'a [T]> {
+        match &self.store {
+            Store::Rows(slice) if self.is_dense() => slice.values(),
+            _ => None,
+        }
+    }
+
     /// Whether the part lies column by column.
     pub(crate) fn is_by_columns(&self) -> bool {
         matches!(self.store, Store::Columns(_))

@@ -1,9 +1,11 @@
 //! Groups of rows by keys, and their statistics: what `raptors_arrow.groups` stands on.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, StructArray, make_array};
 use arrow_schema::Field;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -13,9 +15,10 @@ use super::import::pointer;
 use super::matrix::PyMatrix;
 use super::{argument, capsule, option};
 use crate::compute::registry::{self, Driver};
-use crate::compute::{Function, GroupStatistic, Groups, Members};
+use crate::compute::{self, Function, GroupStatistic, Groups, Members, ReduceOptions};
 
 const NAME: &str = "group_by";
+const MERGE: &str = "merge_states";
 
 /// Adds the classes to the module, but not to its ``__all__``.
 pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -31,6 +34,22 @@ pub(super) struct PyGroups(Mutex<Option<Groups>>);
 /// The rows of a batch, group by group.
 #[pyclass(frozen, name = "_Members", module = "raptors_arrow._native")]
 pub(super) struct PyMembers(Members);
+
+#[pymethods]
+impl PyMembers {
+    /// How many groups there were in all.
+    #[getter]
+    fn seen(&self) -> usize {
+        self.0.seen()
+    }
+
+    /// Give the first or the last row of each group: the numbers of the groups, and the rows.
+    fn ends(&self, last: bool, valid: Option<Vec<bool>>) -> (Vec<u32>, Vec<u32>) {
+        let is_valid =
+            |row: usize| valid.as_ref().is_none_or(|valid| valid.get(row) == Some(&true));
+        self.0.ends(last, is_valid)
+    }
+}
 
 #[pymethods]
 impl PyGroups {
@@ -91,10 +110,18 @@ fn column(array: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(make_array(data))
 }
 
+/// A column of states.
+fn structs(array: &Bound<'_, PyAny>) -> PyResult<StructArray> {
+    let array = column(array)?;
+    let found = array.as_struct_opt().cloned();
+    found.ok_or_else(|| Kind::Type.error(format!("{MERGE}: expected a struct of a state's fields")))
+}
+
 /// A statistic of each column of each group.
 #[pyclass(frozen, name = "_GroupStatistic", module = "raptors_arrow._native")]
 pub(super) struct PyGroupStatistic {
     function: &'static Function,
+    options: ReduceOptions,
     state: Mutex<Option<GroupStatistic>>,
 }
 
@@ -109,16 +136,96 @@ impl PyGroupStatistic {
 #[pymethods]
 impl PyGroupStatistic {
     #[new]
-    #[pyo3(signature = (function, /, **options))]
-    fn new(function: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    #[pyo3(signature = (function, is_partial, /, **options))]
+    fn new(
+        function: &Bound<'_, PyAny>,
+        is_partial: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let function = registry::get_function(&option::word(NAME, "function", function)?)?;
         let Driver::Statistic(statistic) = function.driver else {
             let name = function.name;
             return Err(Kind::Type.error(format!("group_by: expected a reduction, got {name}")));
         };
         let (_, options) = function.reduce_options(&option::named(function, options)?)?;
-        let state = Mutex::new(Some(GroupStatistic::new(statistic, options)));
-        Ok(Self { function, state })
+        let made = if is_partial { GroupStatistic::partial } else { GroupStatistic::new };
+        Ok(Self { function, state: Mutex::new(Some(made(statistic, options))), options })
+    }
+
+    /// One that merges such states, of which nothing is taken yet.
+    #[staticmethod]
+    fn of_states(states: &Bound<'_, PyAny>) -> PyResult<Self> {
+        guarded(MERGE, || {
+            let state = GroupStatistic::of_states(&structs(states)?)?;
+            let function = registry::get_function(state.statistic().name())?;
+            let options = ReduceOptions::default();
+            Ok(Self { function, state: Mutex::new(Some(state)), options })
+        })
+    }
+
+    /// Take what states saw: each is of the group of its row.
+    fn merge(
+        &self,
+        py: Python<'_>,
+        states: &Bound<'_, PyAny>,
+        members: &Bound<'_, PyMembers>,
+    ) -> PyResult<()> {
+        guarded(MERGE, || {
+            let states = structs(states)?;
+            let mut state = self.take()?;
+            let members = &members.get().0;
+            let merged = detached(py, || state.merge(&states, members));
+            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+            Ok(merged?)
+        })
+    }
+
+    /// Give the states of so many groups, as the capsules of an array; these are used up.
+    fn state<'py>(&self, py: Python<'py>, groups: usize) -> PyResult<Bound<'py, PyTuple>> {
+        guarded(self.function.name, || {
+            let state = self.take()?;
+            let states: ArrayRef = Arc::new(detached(py, || state.state(groups))?);
+            let field = Field::new("state", states.data_type().clone(), true);
+            capsule::array(py, &field, &states)
+        })
+    }
+
+    /// Give the results of rows that are all there are; these are used up.
+    fn reduce(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        members: &Bound<'_, PyMembers>,
+    ) -> PyResult<PyMatrix> {
+        guarded(self.function.name, || {
+            let (matrix, _) = argument::take_matrix(self.function.name, x, None)?;
+            let (statistic, members) = (self.take()?.statistic(), &members.get().0);
+            let reduced =
+                detached(py, || compute::reduce_groups(statistic, &matrix, members, &self.options));
+            Ok(PyMatrix::new(reduced?))
+        })
+    }
+
+    /// Give the results of the rows in some lists: where each begins, and how many rows it has.
+    fn pool(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        starts: &Bound<'_, PyAny>,
+        lengths: &Bound<'_, PyAny>,
+    ) -> PyResult<PyMatrix> {
+        guarded("pool", || {
+            let (matrix, _) = argument::take_matrix("pool", x, None)?;
+            let statistic = self.take()?.statistic();
+            let (starts, lengths) = (column(starts)?, column(lengths)?);
+            let integers = |array| AsArray::as_primitive::<Int64Type>(array).values().iter();
+            let pairs = integers(&starts).zip(integers(&lengths));
+            let pairs = pairs.map(|(from, len)| ((*from).max(0) as usize, (*len).max(0) as usize));
+            let lists: Vec<_> = pairs.map(|(from, len)| from..from + len).collect();
+            let pooled =
+                detached(py, || compute::reduce_lists(statistic, &matrix, &lists, &self.options));
+            Ok(PyMatrix::new(pooled?))
+        })
     }
 
     /// Take the rows of a batch.

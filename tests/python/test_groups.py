@@ -53,8 +53,34 @@ def same(got: list[dict], wanted: list[dict]) -> bool:
     return str(got) == str(wanted)  # to the bit, as floats are written, and NaN is NaN
 
 
+def day(n: int) -> datetime.date:
+    return datetime.date(2026, 1, n)
+
+
+#: Types of keys, and some keys of each.
+CHOICES = [
+    (pa.int8(), [1, -2, None]),
+    (pa.int64(), [-(2**63), -1, 0, 5]),
+    (pa.uint64(), [0, 2**64 - 1, None]),
+    (pa.uint16(), [7]),
+    (pa.string(), ["a", "b", "", None]),
+    (pa.large_string(), ["a", "ab"]),
+    (pa.string_view(), ["a", "a key that is longer than twelve bytes", None]),
+    (pa.binary(), [b"", b"\0", b"\0\0"]),
+    (pa.float64(), [0.5, -0.0, 0.0, float("nan"), None]),
+    (pa.float32(), [0.5, -0.0, 0.0, float("nan")]),
+    (pa.bool_(), [True, False, None]),
+    (pa.date32(), [day(1), day(2), None]),
+    (pa.time64("us"), [datetime.time(1), datetime.time(2)]),
+    (pa.timestamp("ms"), [datetime.datetime(2026, 1, 1), None]),
+    (pa.duration("s"), [datetime.timedelta(1), datetime.timedelta(2)]),
+    (pa.decimal128(5, 2), [decimal.Decimal("1.50"), decimal.Decimal("-1.50"), None]),
+    (pa.dictionary(pa.int8(), pa.string()), ["a", "b", None]),
+]
+
+
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2000, deadline=None)
 def test_a_group_has_the_bits_of_its_rows(data):
     rows = data.draw(st.integers(0, 60))
     width = data.draw(st.integers(1, 5))
@@ -62,25 +88,32 @@ def test_a_group_has_the_bits_of_its_rows(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     values = (rng.standard_normal((rows, width)) * 20).astype(dtype)
     mask = rng.random((rows, width)) < data.draw(st.sampled_from([0.0, 0.3]))
-    kinds = [
-        [1, 2, None],
-        ["a", "b", "", None],
-        [0.5, -0.0, 0.0, float("nan"), None],
-        [True, False],
-    ]
-    choices = data.draw(st.sampled_from(kinds))
+    key_type, choices = data.draw(st.sampled_from(CHOICES))
     keys = [choices[i] for i in rng.integers(0, len(choices), rows)]
-    kind = next(type(k) for k in choices if k is not None)
-    types = {int: pa.int32(), str: pa.string(), float: pa.float64(), bool: pa.bool_()}
-    table = pa.table({"k": pa.array(keys, types[kind]), "emb": vectors(values, mask)})
+    table = pa.table({"k": pa.array(keys, key_type), "emb": vectors(values, mask)})
     table = chunked(table, data.draw(st.lists(st.integers(0, 99), max_size=3)))
-    one = [None if k is None else "nan" if k != k else k + 0 if kind is float else k for k in keys]
-    wanted = expected(table, one)
-    got = ra.group_by(table, "k").aggregate(n=ra.len(), **everything())
-    stream = ra.group_by(table.to_reader(), "k").aggregate(n=ra.len(), **everything())
-    assert got.equals(stream) or same(got.to_pylist(), stream.to_pylist())
+    is_float = pa.types.is_floating(key_type)
+    one = ["nan" if k != k else k + 0 if is_float and k is not None else k for k in keys]
+    before = ra.build_info()["num_threads"]
+    ra.set_num_threads(data.draw(st.integers(1, 3)))
+    try:
+        got = ra.group_by(table, "k").aggregate(n=ra.len(), **everything())
+        stream = ra.group_by(table.to_reader(), "k").aggregate(n=ra.len(), **everything())
+        parts = [
+            ra.group_by(part, "k").partial(n=ra.len(), low=E.min(axis=0))
+            for part in (table[: rows // 2], table[rows // 2 :])
+        ]
+    finally:
+        ra.set_num_threads(before)
+    assert same(got.to_pylist(), stream.to_pylist())
     rows_of = [{**row, "k": "nan" if row["k"] != row["k"] else row["k"]} for row in got.to_pylist()]
-    assert same(rows_of, wanted)
+    assert same(rows_of, expected(table, one))
+    if rows:
+        merged = ra.merge_states(parts).finish()
+        assert same(
+            merged.to_pylist(),
+            got.select(["k", "n", "min"]).rename_columns(["k", "n", "low"]).to_pylist(),
+        )
 
 
 def test_many_rows_to_the_bit_for_any_threads_and_batches():
@@ -194,3 +227,55 @@ def test_mistakes():
     with pytest.raises(ra.RaptorsOverflowError, match="sum: integer overflow in group 0"):
         big = pa.table({"k": [1, 1], "emb": vectors(np.full((2, 1), 2**63 - 1))})
         ra.group_by(big, "k").aggregate(s=E.sum(axis=0))
+
+
+def test_groups_of_every_length_and_one_that_all_threads_share():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((40_000, 3)).astype("f4")
+    lengths = [*range(1, 40), 1023, 1024, 1025, 3000]
+    keys = np.repeat(np.arange(len(lengths)), lengths)
+    keys = rng.permutation(np.r_[keys, np.full(len(values) - len(keys), 99)])
+    table = pa.table({"k": keys, "emb": vectors(values)})
+    wanted = expected(table, keys.tolist())
+    before = ra.build_info()["num_threads"]
+    for threads in (1, 3):
+        ra.set_num_threads(threads)
+        got = ra.group_by(table, "k").aggregate(n=ra.len(), **everything())
+        assert same(got.to_pylist(), wanted), threads
+    ra.set_num_threads(before)
+
+
+def test_first_and_last_rows():
+    table = pa.table(
+        {
+            "k": [1, 2, 1, 2, 1],
+            "emb": pa.array([None, [1.0], [2.0], [3.0], None], pa.list_(pa.float32(), 1)),
+            "name": ["a", "b", None, "d", "e"],
+        }
+    )
+    wanted = dict(
+        first=E.first(), last=E.last(), name=ra.col("name").first(), e=E.last(skip_nulls=False)
+    )
+    rows = [
+        {"k": 1, "first": [2.0], "last": [2.0], "name": "a", "e": None},
+        {"k": 2, "first": [1.0], "last": [3.0], "name": "b", "e": [3.0]},
+    ]
+    for batch in (5, 2, 1):
+        reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(batch))
+        assert ra.group_by(reader, "k").aggregate(**wanted).to_pylist() == rows
+    assert ra.group_by(table, "k").aggregate(**wanted).to_pylist() == rows
+    named = ra.group_by(table, "k").aggregate([("name", "last")])
+    assert named.to_pylist() == [{"k": 1, "name_last": "e"}, {"k": 2, "name_last": "d"}]
+
+
+def test_lazy_frames_have_groups():
+    frame = pl.DataFrame({"k": [1, 2, 1], "emb": np.arange(6.0).reshape(3, 2)})
+    got = frame.lazy().raptors.group_by("k").agg(m=E.mean(axis=0), n=ra.len())
+    assert isinstance(got, pl.DataFrame)
+    assert got.to_dicts() == [{"k": 1, "m": [2.0, 3.0], "n": 2}, {"k": 2, "m": [2.0, 3.0], "n": 1}]
+    assert frame.raptors.group_by(["k"], sort=True).agg([("emb", "max")]).rows() == [
+        (1, [4.0, 5.0]),
+        (2, [2.0, 3.0]),
+    ]
+    whole = frame.lazy().filter(pl.col("k") == 1).raptors.select(s=E.sum(axis=0))
+    assert whole.to_dicts() == [{"s": [4.0, 6.0]}]

@@ -258,7 +258,7 @@ fn gathered_rows_are_as_good_as_a_matrix_of_them() {
         let (x, taken) =
             (matrix(&element, &x, width, layout), matrix(&element, &taken, width, layout));
         let (view, taken) = (x.view::<f64>().unwrap(), taken.view::<f64>().unwrap());
-        let gathered = Gathered { view: &view, indices: &indices };
+        let gathered = Gathered { level: level(), view: &view, indices: &indices };
         let all = 0..indices.len();
         let expected = state(Sums(Deviation), &mut random, &taken, all.clone()).nodes();
         let got = state(Sums(Deviation), &mut random, &gathered, all).nodes();
