@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use super::call::{self, Call, Driven, Held, Pass};
 use super::elementwise::elementwise;
 use super::operand::Aligned;
-use super::{Operand, Value, real_type, with_wide};
+use super::{Operand, Value, real_type, with_own_width, with_wide};
 use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Family, Plan, Work};
 use crate::error::{Error, Result};
@@ -150,19 +150,36 @@ impl<'a> Elementwise<'a> {
                 self.alone::<f32, _>(Sqrt, x, plan)
             }
             (Operation::Sqrt, number) if number.is_numeric() => self.alone::<f64, _>(Sqrt, x, plan),
+            (Operation::Add | Operation::Subtract | Operation::Multiply, element) => {
+                with_own_width!(element, T => self.sum_or_product::<T>(x, y, plan))
+            }
             (_, element) => with_wide!(element, T => self.typed::<T>(x, y, plan)),
         }
     }
 
-    fn typed<T: Number>(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+    /// What narrow integers are computed in their own width for.
+    fn sum_or_product<T: Number>(
+        &self,
+        x: &Matrix,
+        y: Option<&Operand<'_>>,
+        plan: Plan,
+    ) -> Result<Matrix> {
         match self.operation {
             Operation::Add => self.paired::<T, _>(Add, x, y, plan),
             Operation::Subtract if self.reversed => {
                 self.paired::<T, _>(Reversed(Subtract), x, y, plan)
             }
-            Operation::Divide if self.reversed => self.paired::<T, _>(Reversed(Divide), x, y, plan),
             Operation::Subtract => self.paired::<T, _>(Subtract, x, y, plan),
-            Operation::Multiply => self.paired::<T, _>(Multiply, x, y, plan),
+            _ => self.paired::<T, _>(Multiply, x, y, plan),
+        }
+    }
+
+    fn typed<T: Number>(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+        match self.operation {
+            Operation::Add | Operation::Subtract | Operation::Multiply => {
+                self.sum_or_product::<T>(x, y, plan)
+            }
+            Operation::Divide if self.reversed => self.paired::<T, _>(Reversed(Divide), x, y, plan),
             Operation::Divide => self.paired::<T, _>(Divide, x, y, plan),
             Operation::Minimum => self.paired::<T, _>(Minimum, x, y, plan),
             Operation::Maximum => self.paired::<T, _>(Maximum, x, y, plan),

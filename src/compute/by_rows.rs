@@ -201,7 +201,7 @@ impl<O: Number, B> By<'_, O, B> {
             let tile =
                 part.flat_tile(elements, block.fill(), B::NEEDS_VALIDITY, (&mut *x, &mut *valid));
             block.run(level, tile, width, own, out, dead);
-            clear(part, at.clone(), B::WHOLE_ROWS, valid, dead, out);
+            clear(level, part, at.clone(), B::WHOLE_ROWS, valid, dead, out);
             if dead.contains(&true) {
                 let rows = dead.iter().enumerate().filter(|(_, dead)| **dead);
                 let rows = rows.map(|(r, _)| part.first + at.start + r);
@@ -230,6 +230,7 @@ impl<O: Number, B> By<'_, O, B> {
 
 /// Puts zero where the result is null: values under nulls never leave.
 fn clear<T: Number, O: Element>(
+    level: Level,
     part: &Part<'_, T>,
     rows: Range<usize>,
     whole_rows: bool,
@@ -239,13 +240,12 @@ fn clear<T: Number, O: Element>(
 ) {
     let width = part.width;
     if let Some(valid) = part.validity(rows, 0..width, valid) {
-        for (out, valid) in out.chunks_exact_mut(width).zip(valid.chunks_exact(width)) {
-            if whole_rows && valid.contains(&false) {
-                out.fill(O::default());
-            }
-            for (o, _) in out.iter_mut().zip(valid).filter(|(_, valid)| !**valid) {
-                *o = O::default();
-            }
+        if whole_rows {
+            let rows = out.chunks_exact_mut(width).zip(valid.chunks_exact(width));
+            let odd = rows.filter(|(_, valid)| valid.contains(&false));
+            odd.for_each(|(out, _)| out.fill(O::default()));
+        } else {
+            matrix::fill_null(level, valid, O::default(), out);
         }
     }
     for (out, _) in out.chunks_exact_mut(width).zip(dead).filter(|(_, dead)| **dead) {

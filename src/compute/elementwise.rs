@@ -20,7 +20,7 @@ use crate::kernel::{
     each_streaming, repeat_each,
 };
 use crate::matrix::{
-    self, Bits, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, Writer, steps,
+    self, Bits, ChunkNulls, Like, Mask, Matrix, Number, Part, Scratch, TILE, Writer, steps,
 };
 
 /// Runs an operation on a matrix and an operand that was aligned with it, and stores the results in
@@ -35,11 +35,13 @@ pub(super) fn elementwise<T: Number, O: Binary<T>>(
 ) -> Result<Matrix> {
     let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to))?;
     let vendor = vendor.filter(|_| plan.backend == Backend::Vdsp);
-    let kernel = AtLevel { op, vendor, level: plan.level(machine()), store: plan.store };
+    let level = plan.level(machine());
+    let kernel = AtLevel { op, vendor, level, store: plan.store };
     let cached = AtLevel { store: Store::Cached, ..kernel };
     let failed = AtomicUsize::new(usize::MAX);
     let to = to.clone();
-    Arithmetic { kernel: &kernel, cached: &cached, x, y, to, writer, plan, safe, failed }.run()
+    Arithmetic { kernel: &kernel, cached: &cached, level, x, y, to, writer, plan, safe, failed }
+        .run()
 }
 
 /// An operation on tiles. The rest of this file is compiled once for each type, not for each
@@ -135,6 +137,7 @@ struct Arithmetic<'a, T: Number> {
     kernel: &'a dyn Kernel<T>,
     /// The same with stores through the cache.
     cached: &'a dyn Kernel<T>,
+    level: Level,
     x: &'a Matrix,
     y: Aligned<'a, T>,
     /// The type of the results.
@@ -159,6 +162,16 @@ struct Run<'t, 'a, T: Number> {
 impl<T: Number> Run<'_, '_, T> {
     fn has_nulls(&self) -> bool {
         self.nulls.are_any(self.column)
+    }
+
+    /// Puts zero where the result is null: values under nulls never leave.
+    fn clear_nulls(&self, level: Level, elements: Range<usize>, out: &mut [T]) {
+        if self.has_nulls() {
+            let (own, rows) = (self.nulls.of(self.column), self.nulls.rows.as_ref());
+            let width = if self.column.is_some() { 1 } else { self.part.width };
+            let (own, rows) = (own.map(Bits::new), rows.map(Bits::new));
+            Mask { level, elements: own, rows, width }.fill(elements, T::default(), out);
+        }
     }
 }
 
@@ -209,8 +222,8 @@ impl<T: Number> Arithmetic<'_, T> {
     /// A row vector, repeated until it is long enough that its ends cost nothing.
     fn pattern(&self) -> Cow<'_, [T]> {
         match &self.y {
-            Aligned::Row(row, _) if (1..1024).contains(&row.len()) => {
-                Cow::Owned(row.repeat(1024usize.div_ceil(row.len())))
+            Aligned::Row(row, _) if (1..pattern_of::<T>()).contains(&row.len()) => {
+                Cow::Owned(row.repeat(pattern_of::<T>().div_ceil(row.len())))
             }
             Aligned::Row(row, _) => Cow::Borrowed(row),
             _ => Cow::Borrowed(&[]),
@@ -303,6 +316,17 @@ impl<T> Default for OperandWorkspace<T> {
     }
 }
 
+/// Elements of a tile: of narrow integers as many as fill 16 KiB.
+const fn tile_of<T>() -> usize {
+    let of_bytes = (16 << 10) / std::mem::size_of::<T>();
+    if of_bytes > TILE { of_bytes } else { TILE }
+}
+
+/// Elements that a row vector is repeated to.
+const fn pattern_of<T>() -> usize {
+    tile_of::<T>() / 4
+}
+
 /// Widths from which a value per row is taken as a number for its row; below, it is repeated for
 /// each element, so that the loop does not stop at every row.
 const WIDE: usize = 64;
@@ -311,24 +335,30 @@ impl<T: Number> Arithmetic<'_, T> {
     fn run_task(&self, task: Task<'_, '_, T>, pattern: &[T], tiles: &mut Tiles<T>) {
         let Task { place, first, out } = task;
         let (size, is_same) = (self.writer.size, self.writer.is_same);
-        // Results that are looked at again, for nulls or for their type, go through the cache.
+        // Results that are looked at again, for nulls or for their type, are held in L1 until then.
         let is_cached = place.has_nulls() || !is_same;
         let kernel = if is_cached { self.cached } else { self.kernel };
-        for piece in steps(0..out.len() / size, TILE) {
+        let streams = is_cached && is_same && self.plan.store == Store::Streaming;
+        let in_place = is_same && !streams;
+        for piece in steps(0..out.len() / size, tile_of::<T>()) {
             let bytes = &mut out[piece.start * size..piece.end * size];
             let elements = first + piece.start..first + piece.end;
             let Tiles { held, workspace } = &mut *tiles;
-            run::resize(held, if is_same { 0 } else { piece.len() }, T::default());
+            run::resize(held, if in_place { 0 } else { piece.len() }, T::default());
             // A reborrow of this task's own bytes as elements, checked for size and alignment. It
             // overlaps no operand: an output is memory that nothing else refers to (buffer.rs).
-            let tile = if is_same { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
+            let tile = if in_place { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
             let overflowed =
                 self.compute(kernel, &place, elements.clone(), pattern, workspace, tile);
             if overflowed && self.safe {
                 self.find_overflow(&place, elements.clone(), pattern);
             }
-            clear_nulls(place.part.width, place.nulls, place.column, elements.clone(), tile);
-            if !is_same && self.writer.write(held, bytes) && self.safe {
+            place.clear_nulls(self.level, elements.clone(), tile);
+            if streams {
+                // The next elements come in while these go out.
+                let ahead = place.part.stored(elements.end, piece.len());
+                simd::stream(bytes, bytemuck::cast_slice(held), ahead);
+            } else if !is_same && self.writer.write(held, bytes) && self.safe {
                 self.find_overflow(&place, elements, pattern);
             }
         }
@@ -459,29 +489,4 @@ impl<T: Number> Arithmetic<'_, T> {
         }
         any
     }
-}
-
-/// Puts zero where the result is null: values under nulls never leave.
-fn clear_nulls<T: Number>(
-    width: usize,
-    nulls: &ChunkNulls,
-    column: Option<usize>,
-    elements: Range<usize>,
-    out: &mut [T],
-) {
-    if let Some(own) = nulls.of(column) {
-        matrix::fill_unset(Bits::new(own), elements.clone(), out, T::default());
-    }
-    let Some(rows) = &nulls.rows else { return };
-    let rows = Bits::new(rows);
-    if column.is_some() || width == 1 {
-        matrix::fill_unset(rows, elements, out, T::default());
-        return;
-    }
-    let first = elements.start;
-    rows.each_unset(first / width..elements.end.div_ceil(width), |row| {
-        let from = (row * width).max(first) - first;
-        let to = ((row + 1) * width).min(elements.end) - first;
-        out[from..to].fill(T::default());
-    });
 }

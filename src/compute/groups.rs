@@ -448,7 +448,7 @@ where
         if let Some(index) = failed {
             return Err(Error::Overflow { what: "group", index, into: self.to });
         }
-        let nulls = matrix::from_bits(results, |i| valid[i])?;
+        let nulls = matrix::from_bools(&valid)?;
         let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
         lists(&array_of(values, nulls, &self.to)?, groups, width)
     }

@@ -146,6 +146,24 @@ macro_rules! with_wide {
 }
 pub(crate) use with_wide;
 
+/// The same, but for narrow integers, of which `$T` is their own type.
+macro_rules! with_own_width {
+    ($element:expr, $T:ident => $body:expr) => {
+        crate::compute::with_own_width!(@narrow $element, $T => $body;
+            Int8 i8, Int16 i16, Int32 i32, UInt8 u8, UInt16 u16, UInt32 u32)
+    };
+    (@narrow $element:expr, $T:ident => $body:expr; $($variant:ident $t:ty),+) => {
+        match $element {
+            $(arrow_schema::DataType::$variant => {
+                type $T = $t;
+                $body
+            })+
+            wide => crate::compute::with_wide!(wide, $T => $body),
+        }
+    };
+}
+pub(crate) use with_own_width;
+
 /// Runs `$body` with `$T` standing for the type in which functions that give floats compute:
 /// float32 for float16 and float32, float64 for all others.
 macro_rules! with_float {

@@ -381,7 +381,7 @@ impl WithReducer for Run<'_> {
         let mut nulls = match valid {
             Valid::All(true) => None,
             Valid::All(false) => Some(matrix::from_bits(len, |_| false)?),
-            Valid::Each(valid) => Some(matrix::from_bits(len, |i| valid[i])?),
+            Valid::Each(valid) => Some(matrix::from_bools(&valid)?),
         };
         if per == Per::Row && x.null_rows() > 0 {
             nulls = matrix::union(nulls, x.row_nulls(0..x.rows())?)?;

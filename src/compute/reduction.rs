@@ -125,6 +125,10 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
                 let (nodes, out) = (&nodes.nodes, &mut *out.values);
                 self.level.run(FinishAll { finish, nodes, count: *count, out })
             }
+            Counts::Each(counts) if nodes.scales.is_empty() => {
+                let (nodes, out) = (&nodes.nodes, &mut *out.values);
+                self.level.run(FinishEach { finish, nodes, counts, out })
+            }
             _ => {
                 for (i, o) in out.values.iter_mut().enumerate() {
                     let Partial { node, scale } = nodes.get(i);
@@ -133,8 +137,9 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
                 false
             }
         };
-        for (i, valid) in out.valid.iter_mut().enumerate() {
-            *valid = required.is_met(counts.get(i));
+        match counts {
+            Counts::All(count) => out.valid.fill(required.is_met(*count as u64)),
+            Counts::Each(counts) => required.are_met(counts, out.valid),
         }
         if !all_fit {
             self.check(finish, &nodes.nodes, out.first);
@@ -565,6 +570,26 @@ impl<N: Copy, O, F: Finish<N, O>> Body for FinishAll<'_, N, O, F> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> bool {
         self.finish.all(self.nodes, self.count, self.out);
+        self.finish.all_fit(self.nodes)
+    }
+}
+
+struct FinishEach<'a, N, O, F> {
+    finish: F,
+    nodes: &'a [N],
+    counts: &'a [u64],
+    out: &'a mut [O],
+}
+
+impl<N: Copy, O, F: Finish<N, O>> Body for FinishEach<'_, N, O, F> {
+    /// Whether all fit.
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> bool {
+        for ((o, node), count) in self.out.iter_mut().zip(self.nodes).zip(self.counts) {
+            *o = self.finish.one(*node, *count, 1.0);
+        }
         self.finish.all_fit(self.nodes)
     }
 }

@@ -158,6 +158,13 @@ impl Required {
     pub(crate) fn is_met(self, count: u64) -> bool {
         count >= self.min && self.all.is_none_or(|all| count == all)
     }
+
+    /// Says in `out` which of `counts` are enough.
+    pub(crate) fn are_met(self, counts: &[u64], out: &mut [bool]) {
+        for (met, count) in out.iter_mut().zip(counts) {
+            *met = self.is_met(*count);
+        }
+    }
 }
 
 /// The running state of the columns of a matrix, one sequence each: of some rows of them, or of those

@@ -35,7 +35,7 @@ macro_rules! none {
     ($($t:ty),+) => { $(impl Vendor for $t {})+ };
 }
 
-none!(i64, u64);
+none!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 #[cfg(not(any(target_os = "macos", test)))]
 none!(f32, f64);

@@ -3,6 +3,7 @@
 use super::arg_columns::{ArgLanes, ByRank, ByValue, first_index};
 use super::extreme::extreme;
 use super::extreme_columns::{Each, Run, feed_each, with_lanes};
+use super::mask::has_valid;
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
@@ -77,9 +78,17 @@ impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
         out: &mut [Indexed<T>],
         _: &mut Vec<Scale>,
     ) {
-        if tile.valid.is_none() {
+        let fill: T = self.fill();
+        let is_told = tile.valid.is_none_or(|valid| !has_valid(tile.x, valid, fill));
+        if is_told {
             by_width!(if T::HAS_NARROW { width } else { 0 }, W => {
-                return narrow::<T, W, MAX>(tile.x, out);
+                narrow::<T, W, MAX>(tile.x, out);
+                if tile.valid.is_some() {
+                    for o in out {
+                        *o = if o.rank == fill.rank(MAX) { Indexed::NONE } else { *o };
+                    }
+                }
+                return;
             }, else {});
         }
         for (r, o) in out.iter_mut().enumerate() {
@@ -142,9 +151,15 @@ pub(crate) struct ArgOne<T: Element, const MAX: bool> {
 const BLOCK: usize = 32 << 10;
 
 impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
+    /// A null holds what any other element is better than. Only where a valid element holds the
+    /// same has each to be looked at.
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
-        if let Some(valid) = tile.valid {
+        let fill: T = ArgExtreme::<MAX>.fill();
+        let before = self.best;
+        if let Some(valid) = tile.valid
+            && has_valid(tile.x, valid, fill)
+        {
             for (i, (x, _)) in tile.x.iter().zip(valid).enumerate().filter(|(_, (_, v))| **v) {
                 self.best.take(x.rank(MAX), self.next + i);
             }
@@ -159,6 +174,9 @@ impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
                 self.best.take(x[place].rank(MAX), self.next + place);
             }
             self.next += x.len();
+        }
+        if tile.valid.is_some() && self.best.rank == fill.rank(MAX) {
+            self.best = before;
         }
     }
     #[inline(always)]
@@ -231,16 +249,25 @@ impl<T: Element, const MAX: bool> Many<T, Indexed<T>> for ArgEach<T, MAX> {
         if width == 0 {
             return;
         }
-        match tile.valid {
-            None => with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride)),
-            Some(valid) => {
-                for (x, valid) in tile.x.chunks(stride).zip(valid.chunks(stride)) {
-                    let columns = self.best.iter_mut().zip(x).zip(valid);
-                    for ((best, x), _) in columns.filter(|(_, valid)| **valid) {
-                        best.take(x.rank(MAX), self.next);
-                    }
-                    self.next += 1;
+        // As for one sequence.
+        let fill: T = ArgExtreme::<MAX>.fill();
+        if let Some(valid) = tile.valid
+            && has_valid(tile.x, valid, fill)
+        {
+            for (x, valid) in tile.x.chunks(stride).zip(valid.chunks(stride)) {
+                let columns = self.best.iter_mut().zip(x).zip(valid);
+                for ((best, x), _) in columns.filter(|(_, valid)| **valid) {
+                    best.take(x.rank(MAX), self.next);
                 }
+                self.next += 1;
+            }
+            return;
+        }
+        let before = if tile.valid.is_some() { self.best.clone() } else { Vec::new() };
+        with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride));
+        for (best, before) in self.best.iter_mut().zip(before) {
+            if best.rank == fill.rank(MAX) {
+                *best = before;
             }
         }
     }

@@ -136,6 +136,26 @@ macro_rules! to_integers {
 
 to_integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
+/// Narrow integers as themselves.
+macro_rules! as_they_are {
+    ($($t:ty)+) => {$(
+        impl Wide<$t> for $t {
+            #[inline(always)]
+            fn widen(self) -> $t {
+                self
+            }
+        }
+        impl Narrow<$t> for $t {
+            #[inline(always)]
+            fn narrow(x: $t) -> (Self, bool) {
+                (x, false)
+            }
+        }
+    )+};
+}
+
+as_they_are!(i8 i16 i32 u8 u16 u32);
+
 macro_rules! to_floats {
     ($($w:ty)+) => {$(
         impl Narrow<$w> for f64 {

@@ -1,4 +1,6 @@
-//! How many elements of each sequence are valid, and counting set bits by column.
+//! How many elements of each sequence are valid, and counting set bits by column and by row.
+
+use std::ops::Range;
 
 /// Valid elements of each of many sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,44 +47,73 @@ impl Counts {
 /// of that row from that column on; what lies behind the row's end is not looked at.
 #[inline(always)]
 pub(crate) fn count_columns(
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     counts: &mut [u64],
     bits: impl Fn(usize, usize) -> u64,
 ) {
-    // Eight columns at a time: a byte of the bitmap is spread to eight counters of one byte each,
-    // which are emptied before any of them can reach 256.
-    for (group, counts) in counts.chunks_mut(8).enumerate() {
+    // 64 counters of eight bits, one bit of each in a word: a row is added to all of them by two
+    // operations a bit. They are emptied before any of them can reach 256.
+    for (group, counts) in counts.chunks_mut(64).enumerate() {
         let mut row = rows.start;
         while row < rows.end {
             let stop = rows.end.min(row + 255);
-            let mut packed = 0u64;
+            let mut counters = [0u64; 8];
             for r in row..stop {
-                packed += spread(bits(r, group * 8) as u8);
+                let mut carry = bits(r, group * 64);
+                for counter in &mut counters {
+                    let next = *counter & carry;
+                    *counter ^= carry;
+                    carry = next;
+                }
             }
             for (c, count) in counts.iter_mut().enumerate() {
-                *count += packed >> (8 * c) & 0xff;
+                for (k, counter) in counters.iter().enumerate() {
+                    *count += (counter >> c & 1) << k;
+                }
             }
             row = stop;
         }
     }
 }
 
-/// Bit `i` of `byte` becomes byte `i` of the result, 0 or 1.
+/// Says how many bits of each row of `width` are set, at most 64, where `bits(row)` gives 64 bits
+/// from that row on.
 #[inline(always)]
-fn spread(byte: u8) -> u64 {
-    let one_bit_each = u64::from(byte).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-    (one_bit_each + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101
+pub(crate) fn count_rows(width: usize, counts: &mut [u64], bits: impl Fn(usize) -> u64) {
+    let together = 64 / width;
+    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+    for (i, counts) in counts.chunks_mut(together).enumerate() {
+        let word = bits(i * together);
+        for (r, count) in counts.iter_mut().enumerate() {
+            *count = u64::from((word >> (r * width) & mask).count_ones());
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::*;
 
     #[test]
-    fn every_byte_spreads_to_its_bits() {
-        for byte in 0..=255u8 {
-            for bit in 0..8 {
-                assert_eq!(spread(byte) >> (8 * bit) & 0xff, u64::from(byte >> bit & 1));
+    fn bits_are_counted_by_column_and_by_row() {
+        let is_set = |i: usize| i * i % 7 < 3;
+        let word = |first: usize| (0..64).fold(0u64, |w, i| w | u64::from(is_set(first + i)) << i);
+        for (rows, width) in [(1, 1), (7, 3), (300, 5), (1000, 64), (520, 65), (3, 200), (256, 32)]
+        {
+            let mut counts = vec![1; width];
+            count_columns(0..rows, &mut counts, |row, c| word(row * width + c));
+            for (c, count) in counts.iter().enumerate() {
+                let expected = (0..rows).filter(|row| is_set(row * width + c)).count();
+                assert_eq!(*count, 1 + expected as u64, "{rows} {width} {c}");
+            }
+            if width > 64 {
+                continue;
+            }
+            let mut counts = vec![0; rows];
+            count_rows(width, &mut counts, |row| word(row * width));
+            for (row, count) in counts.iter().enumerate() {
+                let expected = (0..width).filter(|c| is_set(row * width + c)).count();
+                assert_eq!(*count, expected as u64, "{rows} {width} {row}");
             }
         }
     }

@@ -3,7 +3,9 @@
 //! Kernels are compiled for four types: float32, float64, and the integers of 64 bits. The
 //! narrower ones (float16, integers of 8 to 32 bits) are widened to these a tile at a time, in L1,
 //! by [`super::convert`]: eleven stored types through every kernel would make a library of many
-//! megabytes. Floats never overflow; integers say when they did, and the caller finds the row.
+//! megabytes. Only sums, differences and products of narrow integers are computed in their own
+//! width, where a vector holds up to eight times as many (docs/perf/integers.md). Floats never
+//! overflow; integers say when they did, and the caller finds the row.
 
 use std::ops::{Add, BitAnd, BitOr, Mul, Not, Sub};
 
@@ -276,7 +278,7 @@ float!(f32, u32, i32, widen
 float!(f64, u64, i64, load);
 
 macro_rules! integer {
-    ($($t:ty),+) => {$(
+    ($($t:ty: $times:ident),+) => {$(
         impl Element for $t {
             const HAS_NARROW: bool = false;
             const NEEDS_SCALE: bool = false;
@@ -306,15 +308,21 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn plus(self, other: Self) -> (Self, bool) {
-                self.overflowing_add(other)
+                let sum = self.wrapping_add(other);
+                // Not `overflowing_add`, which is not vectorised: the sign of both is lost.
+                let is_signed = Self::MIN != 0;
+                (sum, if is_signed { ((self ^ sum) & (other ^ sum)).has_sign() } else { sum < self })
             }
             #[inline(always)]
             fn minus(self, other: Self) -> (Self, bool) {
-                self.overflowing_sub(other)
+                let rest = self.wrapping_sub(other);
+                let is_signed = Self::MIN != 0;
+                let lost = (self ^ other) & (self ^ rest);
+                (rest, if is_signed { lost.has_sign() } else { self < other })
             }
             #[inline(always)]
             fn times(self, other: Self) -> (Self, bool) {
-                self.overflowing_mul(other)
+                $times!(self, other)
             }
             #[inline(always)]
             fn over(self, other: Self) -> (Self, bool) {
@@ -325,7 +333,7 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn negative(self) -> (Self, bool) {
-                (0 as Self).overflowing_sub(self)
+                (self.wrapping_neg(), if Self::MIN == 0 { self != 0 } else { self == Self::MIN })
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
@@ -391,6 +399,59 @@ macro_rules! integer {
             }
         }
 
+    )+};
+}
+
+/// A product, and whether it overflowed.
+macro_rules! widest_product {
+    ($a:expr, $b:expr) => {
+        $a.overflowing_mul($b)
+    };
+}
+
+/// The same of integers for which there is one of twice the width: its upper half is all signs.
+macro_rules! signed_product {
+    ($a:expr, $b:expr) => {{
+        let product = $a.wide_product($b);
+        (product.0, product.1 != product.0 >> (Self::BITS - 1))
+    }};
+}
+
+/// Of unsigned ones the upper half is zero. What nothing can be taken from is zero, but the compiler
+/// does not know it: a comparison with zero it would make the overflow flag of a multiplication, which
+/// there is no vector instruction for.
+macro_rules! unsigned_product {
+    ($a:expr, $b:expr) => {{
+        let product = $a.wide_product($b);
+        (product.0, product.1.saturating_sub(1) != product.1)
+    }};
+}
+
+/// The lower and the upper half of a product.
+trait WideProduct: Sized {
+    fn wide_product(self, other: Self) -> (Self, Self);
+}
+
+macro_rules! wide_product {
+    ($($t:ty as $wide:ty),+) => {$(
+        impl WideProduct for $t {
+            #[inline(always)]
+            fn wide_product(self, other: Self) -> (Self, Self) {
+                let product = <$wide>::from(self) * <$wide>::from(other);
+                (product as Self, (product >> Self::BITS) as Self)
+            }
+        }
+    )+};
+}
+
+wide_product!(i8 as i16, i16 as i32, i32 as i64, u8 as u16, u16 as u32, u32 as u64);
+
+integer!(i64: widest_product, u64: widest_product);
+integer!(i8: signed_product, i16: signed_product, i32: signed_product);
+integer!(u8: unsigned_product, u16: unsigned_product, u32: unsigned_product);
+
+macro_rules! split {
+    ($($t:ty),+) => {$(
         impl Integer for $t {
             #[inline(always)]
             fn split(self) -> (i64, i64) {
@@ -401,4 +462,4 @@ macro_rules! integer {
     )+};
 }
 
-integer!(i64, u64);
+split!(i64, u64);

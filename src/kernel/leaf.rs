@@ -4,6 +4,7 @@
 //! squares vanish) are the elements at hand added again, one by one, by the rules of
 //! [`super::scale`].
 
+use super::mask::count_valid;
 use super::power::{DOWN, UP};
 use super::reducer::Reducer;
 use super::scale::{Partial, Scale};
@@ -85,17 +86,14 @@ impl<K: Terms<N>, const N: usize> OpenLeaf<K, N> {
     /// The elements, with the shift in the place of nulls.
     #[inline(always)]
     fn hold<T: Element>(&mut self, x: &[T], valid: &[bool], held: &mut [f64]) {
-        for ((held, x), valid) in held.iter_mut().zip(x).zip(valid) {
-            if *valid {
-                if self.valid == 0 {
-                    self.shift = x.widen();
-                }
-                self.valid += 1;
-                *held = x.widen();
-            }
+        if self.valid == 0
+            && let Some(first) = valid.iter().position(|valid| *valid)
+        {
+            self.shift = x[first].widen();
         }
-        for (held, valid) in held.iter_mut().zip(valid) {
-            *held = if *valid { *held } else { self.shift };
+        self.valid += count_valid(valid);
+        for ((held, x), valid) in held.iter_mut().zip(x).zip(valid) {
+            *held = if *valid { x.widen() } else { self.shift };
         }
     }
 

@@ -24,6 +24,7 @@ mod gather;
 mod heap;
 mod lanes;
 mod leaf;
+mod mask;
 mod mean;
 mod pairs;
 mod power;
@@ -47,7 +48,7 @@ pub(crate) use arith::{
 };
 pub(crate) use both::Both;
 pub(crate) use convert::{Narrow, Stored, Wide, read, write};
-pub(crate) use counts::{Counts, count_columns};
+pub(crate) use counts::{Counts, count_columns, count_rows};
 pub(crate) use element::{Element, Integer, Real};
 pub(crate) use exact::ExactSum;
 pub(crate) use exp::exp_each;
@@ -55,6 +56,7 @@ pub(crate) use extreme::Extreme;
 pub(crate) use gather::GatherRows;
 pub(crate) use heap::Best;
 pub(crate) use lanes::{Body, LANES, Portable, Simd, fold};
+pub(crate) use mask::{and_rows, copy_valid, fill_invalid, pack, spread};
 pub(crate) use mean::Mean;
 pub(crate) use pairs::{
     Distance, PairTerms, Product, ProductAndSquare, Products, Second, SquaredDistance, one_pair,

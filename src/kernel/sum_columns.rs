@@ -198,22 +198,69 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
     #[inline(always)]
     fn advance(&mut self, rows: usize) {
         self.filled += rows;
-        self.valid.iter_mut().for_each(|valid| *valid += rows as u32);
+        self.valid.iter_mut().for_each(|valid| *valid = valid.wrapping_add(rows as u32));
+    }
+
+    /// Takes rows of the open leaf of which some elements are null. Rows in which a sequence has its
+    /// first valid element, and so its shift, are taken one by one; in all others nulls hold the
+    /// shift, whose terms are zero.
+    #[inline(always)]
+    fn feed_nulls<T: Element, S: Simd>(&mut self, simd: S, x: &[T], valid: &[bool], stride: usize) {
+        let width = self.width;
+        let rows = rows_of(x, width, stride);
+        if self.valid.is_empty() {
+            self.valid.resize(width, self.filled as u32);
+        }
+        let open = (0..width).filter(|c| self.valid[*c] == 0);
+        let first = |c: usize| (0..rows).find(|r| valid[r * stride + c]);
+        let mut firsts: Vec<usize> = open.filter_map(first).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        firsts.push(rows);
+        let mut next = 0;
+        let mut held = Vec::new();
+        for first in firsts {
+            held.clear();
+            for r in next..first {
+                let at = r * stride..r * stride + width;
+                let (x, valid) = (&x[at.clone()], &valid[at]);
+                // What a sequence without a valid element has for a shift does not matter.
+                let row = x.iter().zip(valid).zip(&self.shifts);
+                held.extend(row.map(|((x, valid), shift)| {
+                    if *valid { *x } else { T::from_number(*shift).unwrap_or_default() }
+                }));
+                let counts = self.valid.iter_mut().zip(valid);
+                counts.for_each(|(count, valid)| *count = count.wrapping_sub(u32::from(!*valid)));
+            }
+            self.add_rows(simd, &held, width);
+            if first < rows {
+                let at = first * stride..first * stride + width;
+                self.feed_masked(&x[at.clone()], &valid[at]);
+            }
+            next = first + 1;
+        }
     }
 
     /// Takes rows of the open leaf that have no null, or hold the neutral value.
     #[inline(always)]
     fn feed_dense<T: Element, S: Simd>(&mut self, simd: S, mut x: &[T], stride: usize) {
         let width = self.width;
+        if K::SHIFTED && self.filled == 0 {
+            self.shift_by(&x[..width]);
+        }
+        // Sequences that had only nulls so far find their shift in this row.
+        while K::SHIFTED && !x.is_empty() && self.valid.contains(&0) {
+            self.feed_masked(&x[..width], &vec![true; width]);
+            x = x.get(stride..).unwrap_or(&[]);
+        }
+        self.add_rows(simd, x, stride);
+    }
+
+    /// Adds rows of the open leaf, whose shifts are known.
+    #[inline(always)]
+    fn add_rows<T: Element, S: Simd>(&mut self, simd: S, mut x: &[T], stride: usize) {
+        let width = self.width;
         while !x.is_empty() {
-            if K::SHIFTED && self.filled == 0 {
-                self.shift_by(&x[..width]);
-            } else if K::SHIFTED && self.valid.contains(&0) {
-                // Sequences that had only nulls so far find their shift in this row.
-                self.feed_masked(&x[..width], &vec![true; width]);
-                x = x.get(stride..).unwrap_or(&[]);
-                continue;
-            }
             let rows = rows_of(x, width, stride);
             let lane_count = self.lane_count;
             let block = lane_count * ROWS_OF_LANE;
@@ -399,11 +446,7 @@ impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for ColumnSums<K,
                 self.before.clone_from(&self.lanes);
             }
             match piece.valid {
-                Some(valid) if K::SHIFTED => {
-                    for (x, valid) in piece.x.chunks(stride).zip(valid.chunks(stride)) {
-                        self.feed_masked(&x[..width], &valid[..width]);
-                    }
-                }
+                Some(valid) if K::SHIFTED => self.feed_nulls(simd, piece.x, valid, stride),
                 _ => self.feed_dense(simd, piece.x, stride),
             }
             let ends = self.filled == self.leaf;

@@ -1,6 +1,7 @@
 //! Ordered sums of each of many contiguous rows, in the order of [`super::sum`].
 
 use super::leaf::{OpenLeaf, is_trivial};
+use super::mask::count_valid;
 use super::reducer::{One, Tile};
 use super::scale::{Scale, set_scale};
 use super::sum::{LEAF, Sequence, TOGETHER, add_four, add_to_lanes, folded, padded, plus, stored};
@@ -26,8 +27,9 @@ pub(super) fn row_sums<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     debug_assert_eq!(x.len(), width * out.len());
     match width {
         0 => out.fill(terms.empty()),
-        _ if width > LEAF || K::SHIFTED && tile.valid.is_some() => {
-            one_by_one(terms, simd, tile, width, out, scales);
+        _ if width > LEAF => one_by_one(terms, simd, tile, width, out, scales),
+        _ if K::SHIFTED && tile.valid.is_some() => {
+            masked_leaf(terms, simd, tile, width, out, scales);
         }
         1..=16 if K::NARROW_ROWS => {
             by_width!(width, W => narrow::<T, K, N, W>(terms, x, out), else {});
@@ -66,6 +68,43 @@ fn make_safe<T: Element, K: Terms<N>, const N: usize>(
         let partial = leaf.close::<T>();
         out[r] = partial.node;
         set_scale(scales, out.len(), r, partial.scale);
+    }
+}
+
+/// Rows of at most one leaf with nulls, where the terms depend on a shift: nulls hold it.
+#[inline(always)]
+fn masked_leaf<T: Element, K: Terms<N>, S: Simd, const N: usize>(
+    terms: K,
+    simd: S,
+    tile: Tile<'_, T>,
+    width: usize,
+    out: &mut [K::Node],
+    scales: &mut Vec<Scale>,
+) {
+    let rows = out.len();
+    let mut held = [0.0; LEAF];
+    let held = &mut held[..width];
+    for r in 0..rows {
+        let at = r * width..(r + 1) * width;
+        let (x, valid) = (&tile.x[at.clone()], tile.valid.map_or(&[][..], |valid| &valid[at]));
+        let Some(first) = valid.iter().position(|valid| *valid) else {
+            out[r] = terms.empty();
+            continue;
+        };
+        let shift = x[first].widen();
+        for c in 0..width {
+            held[c] = if valid[c] { x[c].widen() } else { shift };
+        }
+        let lanes = add_to_lanes(terms, simd, [[-0.0; LANES]; N], 0, held, shift);
+        let node = terms.node(folded(lanes), shift, count_valid(valid) as f64);
+        out[r] = node;
+        if T::NEEDS_SCALE && !(terms.fits(&node) && terms.is_large(&node)) {
+            let mut leaf = OpenLeaf::new(terms);
+            leaf.feed_masked(simd, x, valid);
+            let partial = leaf.close::<T>();
+            out[r] = partial.node;
+            set_scale(scales, rows, r, partial.scale);
+        }
     }
 }
 

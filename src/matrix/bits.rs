@@ -7,6 +7,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use crate::buffer::Output;
 use crate::dispatch::{Family, Work, run};
 use crate::error::Result;
+use crate::kernel::pack;
 
 /// Bits of a bitmap, smallest significant first, from a bit offset on. Set means valid.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ impl<'a> Bits<'a> {
     }
 
     /// The 64 bits from `i` on; those past the end are 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(&self, i: usize) -> u64 {
         let at = self.offset + i;
         let (byte, shift) = (at / 8, at % 8);
@@ -55,15 +56,30 @@ impl<'a> Bits<'a> {
         if left >= 64 { word } else { word & ((1 << left) - 1) }
     }
 
+    /// The bytes that hold the bits of `range`, and the place of the first in the first of them.
+    pub(super) fn bytes_of(&self, range: Range<usize>) -> (&'a [u8], usize) {
+        debug_assert!(range.end <= self.len);
+        let (from, to) = (self.offset + range.start, self.offset + range.end);
+        (&self.bytes[from / 8..to.div_ceil(8)], from % 8)
+    }
+
     /// How many bits of `range` are set.
     pub(crate) fn count(&self, range: Range<usize>) -> usize {
-        let mut set = 0;
-        let mut i = range.start;
-        while i < range.end {
-            set += first(self.word(i), range.end - i).count_ones() as usize;
-            i += 64;
-        }
-        set
+        let len = range.len();
+        let (bytes, skip) = self.bytes_of(range);
+        let ones =
+            |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+        let (words, rest) = bytes.as_chunks::<8>();
+        let set: usize =
+            words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum();
+        let (Some(head), Some(tail)) = (bytes.first(), bytes.last()) else { return 0 };
+        // Bits of the first and of the last byte that are outside.
+        let before = head & !(u8::MAX << skip);
+        let after = match (skip + len) % 8 {
+            0 => 0,
+            end => tail & (u8::MAX << end),
+        };
+        set + ones(rest) - ones(&[before, after])
     }
 
     /// Whether every bit of `range` is set.
@@ -77,20 +93,6 @@ impl<'a> Bits<'a> {
             i += 64;
         }
         true
-    }
-
-    /// Calls `f` with each index of `range` whose bit is not set, in order.
-    #[inline]
-    pub(crate) fn each_unset(&self, range: Range<usize>, mut f: impl FnMut(usize)) {
-        let mut i = range.start;
-        while i < range.end {
-            let mut unset = first(!self.word(i), range.end - i);
-            while unset != 0 {
-                f(i + unset.trailing_zeros() as usize);
-                unset &= unset - 1;
-            }
-            i += 64;
-        }
     }
 }
 
@@ -133,6 +135,15 @@ pub(crate) fn from_bits(len: usize, is_valid: impl Fn(usize) -> bool + Sync) -> 
         let to = len.min(from + 64);
         (from..to).fold(0, |word, i| word | u64::from(is_valid(i)) << (i - from))
     })
+}
+
+/// A bitmap of bools.
+///
+/// # Errors
+///
+/// As [`from_words`].
+pub(crate) fn from_bools(valid: &[bool]) -> Result<NullBuffer> {
+    from_words(valid.len(), |from| pack(&valid[from..valid.len().min(from + 64)]))
 }
 
 /// What is valid in both; `None` if neither has nulls.
@@ -189,7 +200,7 @@ mod tests {
     use arrow_buffer::BooleanBuffer;
 
     #[test]
-    fn words_counts_and_walks_agree_with_single_bits_at_every_offset() {
+    fn words_counts_and_spread_bits_agree_with_single_bits_at_every_offset() {
         let pattern = |i: usize| i * i % 7 < 3;
         for offset in 0..=15 {
             for len in [0, 1, 8, 63, 64, 65, 130] {
@@ -206,12 +217,9 @@ mod tests {
                         let expected = (i..end).filter(|&k| pattern(offset + k)).count();
                         assert_eq!(bits.count(i..end), expected);
                         assert_eq!(bits.all(i..end), expected == end - i);
-                        let mut unset = 0;
-                        bits.each_unset(i..end, |k| {
-                            assert!(!pattern(offset + k));
-                            unset += 1;
-                        });
-                        assert_eq!(unset, end - i - expected);
+                        let mut spread = vec![true; end - i];
+                        bits.spread(crate::dispatch::Level::Portable, i..end, &mut spread);
+                        assert!((i..end).all(|k| spread[k - i] == pattern(offset + k)));
                     }
                 }
             }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Bits, Chunk, Column, Matrix, Values};
+use super::{Bits, Chunk, Column, Mask, Matrix, Values};
 use crate::buffer::vec_of;
 use crate::compute::Per;
-use crate::dispatch::{Family, Work, run};
+use crate::dispatch::{Family, Level, Work, machine, run, settings};
 use crate::error::Result;
-use crate::kernel::{Counts, count_columns};
+use crate::kernel::{Body, Counts, Simd, count_columns, count_rows};
 
 /// Rows that are counted before an interrupt is looked at.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -44,21 +44,24 @@ pub(crate) fn count(matrix: &Matrix, per: Per) -> Result<Counts> {
         let family = Family::Reduction;
         let bytes_read = matrix.bytes() / 8 + rows;
         let work = Work { family, bytes_read, bytes_written: 8 * rows, has_vdsp: false };
+        let plan = run::planned(&work)?;
+        let level = plan.level(machine());
         run::each(
-            &run::planned(&work)?,
+            &plan,
             tasks,
             || (),
             |(), (chunk, first, out)| {
-                chunk.count_rows(width, first, out);
+                chunk.count_rows(level, width, first, out);
             },
         )?;
         return Ok(Counts::Each(counts));
     }
+    let level = settings::level();
     for chunk in &matrix.chunks {
         run::in_steps(0..chunk.rows, step, |rows| {
             match per {
                 Per::Matrix => counts[0] += chunk.count_whole_rows(width, rows),
-                _ => chunk.count_columns(width, rows, 0..width, &mut counts),
+                _ => chunk.count_columns(level, width, rows, 0..width, &mut counts),
             }
             Ok(())
         })?;
@@ -123,6 +126,7 @@ impl Chunk {
     /// Adds to `counts` how many elements of each of `columns` are valid in `rows`.
     pub(super) fn count_columns(
         &self,
+        level: Level,
         width: usize,
         rows: Range<usize>,
         columns: Range<usize>,
@@ -140,10 +144,10 @@ impl Chunk {
             }
             Values::Rows(column) => {
                 let Some(nulls) = column.nulls.as_ref().map(Bits::new) else { return };
+                let whole = self.row_nulls.as_ref().map(Bits::new);
                 let first = columns.start;
-                count_columns(rows, counts, |row, c| {
-                    if self.row_is_valid(row) { nulls.word(row * width + first + c) } else { 0 }
-                });
+                let each = CountColumns { rows, width, first, nulls, whole, counts };
+                level.run(each);
             }
             Values::Scattered(elements) => {
                 for row in rows.filter(|row| self.row_is_valid(*row)) {
@@ -175,22 +179,95 @@ impl Chunk {
     }
 
     /// Says how many elements of each row from `first` on are valid.
-    pub(super) fn count_rows(&self, width: usize, first: usize, out: &mut [u64]) {
-        if let Values::Columns(columns) = &self.values {
-            // Column by column, so that each bitmap is read once.
-            out.fill(width as u64);
-            let rows = first..first + out.len();
-            for nulls in columns.iter().filter_map(|column| column.nulls.as_ref()) {
-                Bits::new(nulls).each_unset(rows.clone(), |row| out[row - first] -= 1);
+    pub(super) fn count_rows(&self, level: Level, width: usize, first: usize, out: &mut [u64]) {
+        let rows = first..first + out.len();
+        match &self.values {
+            Values::Columns(columns) => {
+                // Column by column, so that each bitmap is read once.
+                out.fill(width as u64);
+                for nulls in columns.iter().filter_map(|column| column.nulls.as_ref()) {
+                    let mut held = [false; HELD];
+                    for (rows, out) in rows.clone().step_by(HELD).zip(out.chunks_mut(HELD)) {
+                        let valid = &mut held[..out.len()];
+                        Bits::new(nulls).spread(level, rows..rows + out.len(), valid);
+                        let each = out.iter_mut().zip(valid);
+                        each.for_each(|(count, valid)| *count -= u64::from(!*valid));
+                    }
+                }
             }
-            if let Some(nulls) = &self.row_nulls {
-                Bits::new(nulls).each_unset(rows, |row| out[row - first] = 0);
+            values if !values.may_have_nulls() => out.fill(width as u64),
+            Values::Rows(Column { nulls: Some(nulls), .. }) if (1..=64).contains(&width) => {
+                level.run(CountRows { nulls: Bits::new(nulls), width, first, out });
             }
-            return;
+            _ => {
+                for (row, out) in rows.zip(out) {
+                    *out = self.count_row(width, row, 0..width) as u64;
+                }
+                return;
+            }
         }
-        for (row, out) in (first..).zip(out) {
-            *out = self.count_row(width, row, 0..width) as u64;
+        if let Some(nulls) = &self.row_nulls {
+            Mask::of(level, Bits::new(nulls)).fill(rows, 0, out);
         }
+    }
+}
+
+/// Rows whose validity is held at once.
+const HELD: usize = 512;
+
+struct CountColumns<'a> {
+    rows: Range<usize>,
+    width: usize,
+    /// The first column.
+    first: usize,
+    nulls: Bits<'a>,
+    whole: Option<Bits<'a>>,
+    counts: &'a mut [u64],
+}
+
+impl Body for CountColumns<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { rows, width, first, nulls, whole, counts } = self;
+        let Some(whole) = whole else {
+            // Narrow rows are joined to long ones, as many as a word holds.
+            let together = if counts.len() == width { 64 / width.max(1) } else { 1 };
+            let long = if together > 1 { rows.len() / together } else { 0 };
+            let mut joined = [0; 64];
+            count_columns(0..long, &mut joined[..(together * width).min(64)], |i, _| {
+                nulls.word((rows.start + i * together) * width)
+            });
+            if long > 0 {
+                let joined = joined.iter().take(together * width).enumerate();
+                joined.for_each(|(i, count)| counts[i % width] += count);
+            }
+            let rest = rows.start + long * together..rows.end;
+            return count_columns(rest, counts, |row, c| nulls.word(row * width + first + c));
+        };
+        count_columns(rows, counts, |row, c| {
+            // No branch: which rows are null is not foretold.
+            nulls.word(row * width + first + c) & u64::from(whole.get(row)).wrapping_neg()
+        });
+    }
+}
+
+struct CountRows<'a> {
+    nulls: Bits<'a>,
+    width: usize,
+    /// The first row.
+    first: usize,
+    out: &'a mut [u64],
+}
+
+impl Body for CountRows<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { nulls, width, first, out } = self;
+        count_rows(width, out, |row| nulls.word((first + row) * width));
     }
 }
 

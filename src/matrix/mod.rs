@@ -13,6 +13,7 @@ mod build;
 mod count;
 mod foreign;
 mod list;
+mod mask;
 mod nulls;
 #[cfg(feature = "python")]
 mod plain;
@@ -24,6 +25,7 @@ mod slice;
 mod source;
 mod spanning;
 mod storage;
+mod stored;
 mod tensor;
 mod view;
 
@@ -32,17 +34,18 @@ use std::borrow::Cow;
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 
-pub(crate) use bits::{Bits, expand, from_bits, from_words, null_at, union};
+pub(crate) use bits::{Bits, expand, from_bits, from_bools, from_words, null_at, union};
 pub(crate) use build::unaccepted;
 pub(crate) use count::count;
 pub use foreign::Strides;
+pub(crate) use mask::{Mask, fill_null};
 #[cfg(feature = "python")]
 pub(crate) use plain::dense_numbers;
 pub(crate) use rebuild::array_of;
 pub(crate) use result::{ChunkNulls, Like};
 pub(crate) use source::{Gathered, Source, TileWorkspace, Wanted};
 pub(crate) use storage::{Number, Reader, Writer, held};
-pub(crate) use view::{Part, Scratch, TILE, View, fill_unset, steps};
+pub(crate) use view::{Part, Scratch, TILE, View, steps};
 
 use self::scattered::Scattered;
 use crate::error::Result;

@@ -11,11 +11,9 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
 use super::scattered::{Offsets, Scattered};
-use super::{
-    Bits, Chunk, Column, Form, Matrix, Number, Values, expand, fill_unset, unaccepted, union,
-};
+use super::{Bits, Chunk, Column, Form, Mask, Matrix, Number, Values, expand, unaccepted, union};
 use crate::buffer::{Output, vec_with_capacity};
-use crate::dispatch::run;
+use crate::dispatch::{run, settings};
 use crate::error::{Error, Result};
 
 impl Matrix {
@@ -226,8 +224,9 @@ pub(crate) fn array_of<O: Number>(
 ) -> Result<ArrayRef> {
     let len = values.len();
     if let Some(nulls) = nulls.as_ref().map(Bits::new) {
+        let mask = Mask::of(settings::level(), nulls);
         run::in_steps(0..len, AT_ONCE, |range| {
-            fill_unset(nulls, range.clone(), &mut values[range], O::default());
+            mask.fill(range.clone(), O::default(), &mut values[range]);
             Ok(())
         })?;
     }

@@ -43,8 +43,7 @@ pub(crate) trait Source<T: Number>: Sync {
     /// `rows` in pieces of which tiles can be asked for, and whether these are lent in place, so
     /// that they may be of any size; else of [`TILE`] elements or some rows.
     fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = (Range<usize>, bool)>;
-    /// The elements `range` of one piece, counted row by row: at most a row, or whole rows, if the
-    /// validity is asked for.
+    /// The elements `range` of one piece, counted row by row.
     fn flat<'s>(
         &'s self,
         range: Range<usize>,
@@ -172,11 +171,11 @@ impl<T: Number> Source<T> for View<'_, T> {
     }
     fn count_columns(&self, rows: Range<usize>, columns: Range<usize>, counts: &mut [u64]) {
         let part = self.part(rows.start);
-        part.chunk.count_columns(self.width, within(rows, part.first), columns, counts);
+        part.chunk.count_columns(part.level, self.width, within(rows, part.first), columns, counts);
     }
     fn count_rows(&self, first: usize, counts: &mut [u64]) {
         let part = self.part(first);
-        part.chunk.count_rows(self.width, first - part.first, counts);
+        part.chunk.count_rows(part.level, self.width, first - part.first, counts);
     }
 }
 
@@ -211,7 +210,7 @@ impl<T: Number> Gathered<'_, T> {
         let TileWorkspace { values, valid } = workspace;
         values.clear();
         valid.clear();
-        let mut row_values = Scratch::new();
+        let (mut row_values, mut row_valid) = (Scratch::new(), Vec::new());
         for range in rows {
             self.each_row(range, |part, row, columns| {
                 run::reserve(values, columns.len());
@@ -219,8 +218,12 @@ impl<T: Number> Gathered<'_, T> {
                     part.block(row..row + 1, columns.clone(), wanted.fill, &mut row_values);
                 values.extend_from_slice(x);
                 if wanted.with_validity {
-                    run::reserve(valid, columns.len());
-                    valid.extend(columns.map(|column| part.is_valid(row, column)));
+                    let end = valid.len() + columns.len();
+                    run::resize(valid, end, true);
+                    if let Some(own) = part.validity(row..row + 1, columns.clone(), &mut row_valid)
+                    {
+                        valid[end - columns.len()..].copy_from_slice(own);
+                    }
                 }
             });
         }

@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
 use super::build::{chunk, numbers, unaccepted};
-use super::{Bits, Column, Form, Matrix, Values, from_bits};
+use super::{Bits, Column, Form, Matrix, Values, from_bools};
 use crate::buffer::{Output, vec_with_capacity};
 use crate::error::{Error, Result};
 
@@ -95,7 +95,7 @@ impl Open {
             let nulls = nulls.as_ref().map(Bits::new);
             valid.extend((0..own.len() / size).map(|i| nulls.is_none_or(|nulls| nulls.get(i))));
         }
-        let nulls = if valid.contains(&false) { Some(from_bits(len, |i| valid[i])?) } else { None };
+        let nulls = if valid.contains(&false) { Some(from_bools(&valid)?) } else { None };
         let values = Values::Rows(Column { values: values.into_buffer(), nulls });
         let element = element.clone();
         let mut rows =

@@ -3,7 +3,10 @@
 
 use std::any::TypeId;
 
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use half::f16;
@@ -29,7 +32,7 @@ pub(crate) struct Reader<W: 'static> {
     pub(crate) size: usize,
     /// Whether it is stored as `W` itself, and need not be converted.
     pub(crate) is_same: bool,
-    level: Level,
+    pub(crate) level: Level,
     read: fn(Level, &[u8], &mut [W]),
 }
 
@@ -147,4 +150,30 @@ numbers! {
     i64 = Int64Type, from Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt8 u8, UInt16 u16,
         UInt32 u32;
     u64 = UInt64Type, from UInt64 u64;
+}
+
+/// Integers that are narrower than what kernels compute on: sums, differences and products alone
+/// are made of them as they are, and stored as they are.
+macro_rules! narrow_numbers {
+    ($($t:ty = $arrow:ty, $variant:ident;)+) => {$(
+        impl Number for $t {
+            type Arrow = $arrow;
+
+            fn reader(stored: &DataType) -> Option<Reader<Self>> {
+                by_type!(Reader, stored; $variant $t)
+            }
+            fn writer(stored: &DataType) -> Option<Writer<Self>> {
+                by_type!(Writer, stored; $variant $t)
+            }
+        }
+    )+};
+}
+
+narrow_numbers! {
+    i8 = Int8Type, Int8;
+    i16 = Int16Type, Int16;
+    i32 = Int32Type, Int32;
+    u8 = UInt8Type, UInt8;
+    u16 = UInt16Type, UInt16;
+    u32 = UInt32Type, UInt32;
 }

@@ -8,12 +8,16 @@
 use std::ops::Range;
 
 use super::scattered::Scattered;
-use super::{Bits, Chunk, Column, Matrix, Number, Reader, Values};
-use crate::dispatch::run;
+use super::stored::Slice;
+use super::{Bits, Chunk, Column, Mask, Matrix, Number, Reader, Values};
+use crate::dispatch::{Level, run};
 use crate::kernel::Tile;
 
 /// Elements of a tile that has to be copied: 4096 float64 are a 32 KiB L1.
 pub(crate) const TILE: usize = 4096;
+
+/// Elements of a column that are held on their way to rows.
+const HELD: usize = 512;
 
 /// Workspace for one tile.
 pub(crate) type Scratch<T> = Vec<T>;
@@ -33,6 +37,8 @@ pub(crate) struct Part<'a, T: 'static> {
     pub(crate) width: usize,
     store: Store<'a, T>,
     pub(crate) row_nulls: Option<Bits<'a>>,
+    /// The instruction set that tiles are filled at.
+    pub(super) level: Level,
     /// What it is a view of.
     pub(super) chunk: &'a Chunk,
 }
@@ -43,65 +49,6 @@ enum Store<'a, T: 'static> {
     Columns(Vec<Slice<'a, T>>),
     /// Rows that are copied tile by tile, as they are read.
     Scattered(&'a Scattered, Reader<T>),
-}
-
-/// Elements, and which of them are null.
-#[derive(Clone, Copy)]
-struct Slice<'a, T: 'static> {
-    bytes: &'a [u8],
-    reader: Reader<T>,
-    nulls: Option<Bits<'a>>,
-}
-
-impl<'a, T: Number> Slice<'a, T> {
-    /// The elements themselves, if they are stored as `T`.
-    #[inline(always)]
-    fn values(&self) -> Option<&'a [T]> {
-        self.reader.is_same.then(|| pulp::bytemuck::cast_slice(self.bytes))
-    }
-
-    /// Writes the elements `range` to `out`.
-    fn read(&self, range: Range<usize>, out: &mut [T]) {
-        match self.values() {
-            Some(values) => out.copy_from_slice(&values[range]),
-            None => {
-                let size = self.reader.size;
-                self.reader.read(&self.bytes[range.start * size..range.end * size], out);
-            }
-        }
-    }
-
-    fn get(&self, i: usize) -> T {
-        let mut one = [T::default()];
-        self.read(i..i + 1, &mut one);
-        one[0]
-    }
-
-    /// The bytes in which the elements from `first` on lie, `elements` of them if there are so many.
-    fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
-        let (start, len) = (first * self.reader.size, elements * self.reader.size);
-        let rest = self.bytes.get(start..).unwrap_or(&[]);
-        &rest[..len.min(rest.len())]
-    }
-
-    /// The elements `range`, nulls and all: themselves, or a copy at the end of `scratch`.
-    #[inline(always)]
-    fn raw<'s>(&'s self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s [T] {
-        match self.values() {
-            Some(values) => &values[range],
-            None => {
-                scratch.clear();
-                self.append(range, scratch)
-            }
-        }
-    }
-
-    fn append<'s>(&self, range: Range<usize>, scratch: &'s mut Scratch<T>) -> &'s mut [T] {
-        let start = scratch.len();
-        run::resize(scratch, start + range.len(), T::default());
-        self.read(range, &mut scratch[start..]);
-        &mut scratch[start..]
-    }
 }
 
 impl<'a, T: Number> View<'a, T> {
@@ -125,7 +72,8 @@ impl<'a, T: Number> View<'a, T> {
                 };
                 let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
                 let (rows, width) = (chunk.rows, matrix.width);
-                let part = Part { first, rows, width, store, row_nulls, chunk };
+                let level = reader.level;
+                let part = Part { first, rows, width, store, row_nulls, level, chunk };
                 first += chunk.rows;
                 part
             })
@@ -173,6 +121,12 @@ impl<'a, T: Number> View<'a, T> {
             steps(from..to, step).map(move |piece| (part, piece))
         })
     }
+}
+
+/// The rows of `width` elements whose element `column` is among those of `range`.
+fn rows_with(column: usize, range: &Range<usize>, width: usize) -> Range<usize> {
+    let row = |element: usize| element.saturating_sub(column).div_ceil(width);
+    row(range.start)..row(range.end)
 }
 
 /// `range` in steps of `step`.
@@ -267,6 +221,16 @@ impl<'a, T: Number> Part<'a, T> {
             }
     }
 
+    /// The validity of elements that lie row by row, if these do.
+    fn mask(&self, elements: Option<Bits<'a>>) -> Mask<'a> {
+        Mask { level: self.level, elements, rows: self.row_nulls, width: self.width.max(1) }
+    }
+
+    /// The validity of the elements of one column that lie one behind the other.
+    fn column_mask(&self, elements: Option<Bits<'a>>) -> Mask<'a> {
+        Mask { width: 1, ..self.mask(elements) }
+    }
+
     /// Says in `valid` which elements of the block `rows × columns` are valid, row by row; `None`
     /// if all are.
     pub(crate) fn validity<'s>(
@@ -275,15 +239,90 @@ impl<'a, T: Number> Part<'a, T> {
         columns: Range<usize>,
         valid: &'s mut Vec<bool>,
     ) -> Option<&'s [bool]> {
+        let (width, wide) = (self.width, columns.len());
+        if wide == width {
+            return self.flat_validity(rows.start * width..rows.end * width, valid);
+        }
         if self.no_null(rows.clone(), columns.clone()) {
             return None;
         }
-        valid.clear();
-        run::reserve(valid, rows.len() * columns.len());
-        for row in rows {
-            valid.extend(columns.clone().map(|column| self.is_valid(row, column)));
+        // What it held is overwritten.
+        run::resize(valid, rows.len() * wide, false);
+        match &self.store {
+            Store::Rows(slice) => {
+                let mask = self.mask(slice.nulls);
+                for (row, valid) in rows.zip(valid.chunks_exact_mut(wide)) {
+                    mask.spread(row * width + columns.start..row * width + columns.end, valid);
+                }
+            }
+            Store::Columns(all) => {
+                for (c, column) in all[columns].iter().enumerate() {
+                    self.scatter_validity(column, rows.clone(), c, wide, valid);
+                }
+            }
+            Store::Scattered(..) => {
+                for (row, valid) in rows.zip(valid.chunks_exact_mut(wide)) {
+                    for (column, valid) in columns.clone().zip(valid) {
+                        *valid = self.is_valid(row, column);
+                    }
+                }
+            }
         }
         Some(valid)
+    }
+
+    /// Says in `valid` which of the elements `range`, counted row by row, are valid; `None` if all
+    /// are.
+    fn flat_validity<'s>(
+        &self,
+        range: Range<usize>,
+        valid: &'s mut Vec<bool>,
+    ) -> Option<&'s [bool]> {
+        let width = self.width.max(1);
+        if self.no_null(range.start / width..range.end.div_ceil(width), 0..self.width) {
+            return None;
+        }
+        run::resize(valid, range.len(), false);
+        match &self.store {
+            Store::Rows(slice) => self.mask(slice.nulls).spread(range, valid),
+            Store::Columns(columns) => {
+                for (c, column) in columns.iter().enumerate() {
+                    let rows = rows_with(c, &range, width);
+                    let at = rows.start * width + c - range.start;
+                    self.scatter_validity(column, rows, at, width, valid);
+                }
+            }
+            Store::Scattered(..) => {
+                for (i, valid) in range.zip(valid.iter_mut()) {
+                    *valid = self.is_valid(i / width, i % width);
+                }
+            }
+        }
+        Some(valid)
+    }
+
+    /// Says which elements of a column are valid in `rows`, in every `step`th of `valid` from number
+    /// `at` on.
+    fn scatter_validity(
+        &self,
+        column: &Slice<'a, T>,
+        rows: Range<usize>,
+        at: usize,
+        step: usize,
+        valid: &mut [bool],
+    ) {
+        let mask = self.column_mask(column.nulls);
+        if step == 1 {
+            return mask.spread(rows, valid);
+        }
+        let mut held = [false; HELD];
+        for some in steps(rows.clone(), HELD) {
+            let at = at + (some.start - rows.start) * step;
+            let held = &mut held[..some.len()];
+            mask.spread(some, held);
+            let valid = valid.get_mut(at..).unwrap_or(&mut []).iter_mut().step_by(step);
+            valid.zip(held).for_each(|(valid, held)| *valid = *held);
+        }
     }
 
     /// The elements `range`, counted row by row, with `fill` in the place of nulls.
@@ -296,24 +335,7 @@ impl<'a, T: Number> Part<'a, T> {
         let width = self.width;
         match &self.store {
             Store::Rows(slice) => {
-                let rows = range.start / width..range.end.div_ceil(width);
-                let no_null = slice.nulls.is_none_or(|nulls| nulls.all(range.clone()))
-                    && self.row_nulls.is_none_or(|nulls| nulls.all(rows.clone()));
-                if no_null {
-                    return slice.raw(range, scratch);
-                }
-                scratch.clear();
-                slice.append(range.clone(), scratch);
-                if let Some(nulls) = slice.nulls {
-                    fill_unset(nulls, range.clone(), scratch, fill);
-                }
-                if let Some(nulls) = self.row_nulls {
-                    nulls.each_unset(rows, |row| {
-                        let from = (row * width).max(range.start) - range.start;
-                        let to = ((row + 1) * width).min(range.end) - range.start;
-                        scratch[from..to].fill(fill);
-                    });
-                }
+                return slice.filled(&self.mask(slice.nulls), range, fill, scratch);
             }
             Store::Scattered(elements, reader) => {
                 scratch.clear();
@@ -328,21 +350,37 @@ impl<'a, T: Number> Part<'a, T> {
                 }
             }
             Store::Columns(columns) => {
-                scratch.clear();
+                // What it held is overwritten.
                 run::resize(scratch, range.len(), fill);
                 for (c, column) in columns.iter().enumerate() {
-                    let first = range.start.saturating_sub(c).div_ceil(width);
-                    let end = range.end.saturating_sub(c).div_ceil(width);
-                    for row in first..end {
-                        let valid = column.nulls.is_none_or(|nulls| nulls.get(row));
-                        if valid && self.row_is_valid(row) {
-                            scratch[row * width + c - range.start] = column.get(row);
-                        }
-                    }
+                    let rows = rows_with(c, &range, width);
+                    let at = rows.start * width + c - range.start;
+                    self.scatter(column, rows, fill, at, width, scratch);
                 }
             }
         }
         scratch
+    }
+
+    /// Writes the elements of a column in `rows`, with `fill` in the place of nulls, to every
+    /// `step`th element of `out` from number `at` on.
+    fn scatter(
+        &self,
+        column: &Slice<'a, T>,
+        rows: Range<usize>,
+        fill: T,
+        at: usize,
+        step: usize,
+        out: &mut [T],
+    ) {
+        let mask = self.column_mask(column.nulls);
+        let mut held = [T::default(); HELD];
+        for some in steps(rows.clone(), HELD) {
+            let at = at + (some.start - rows.start) * step;
+            let held = column.filled_into(&mask, some, fill, &mut held);
+            let out = out.get_mut(at..).unwrap_or(&mut []).iter_mut().step_by(step);
+            out.zip(held).for_each(|(out, x)| *out = *x);
+        }
     }
 
     /// The elements of whole rows, with zero in the place of nulls.
@@ -357,8 +395,7 @@ impl<'a, T: Number> Part<'a, T> {
         self.flat(rows.start * self.width..rows.end * self.width, T::default(), scratch)
     }
 
-    /// [`flat`](Self::flat) with its validity, if it is asked for and something is null. Then
-    /// `range` must be at most a row, or whole rows.
+    /// [`flat`](Self::flat) with its validity, if it is asked for and something is null.
     #[inline(always)]
     pub(crate) fn flat_tile<'s>(
         &'s self,
@@ -370,14 +407,7 @@ impl<'a, T: Number> Part<'a, T> {
         if !with_validity || self.is_dense() {
             return Tile { x: self.flat(range, fill, scratch), valid: None };
         }
-        let width = self.width;
-        let all_valid = self.no_null(range.start / width..range.end.div_ceil(width), 0..width);
-        let valid = (!all_valid).then(|| {
-            valid.clear();
-            run::reserve(valid, range.len());
-            valid.extend(range.clone().map(|i| self.is_valid(i / width, i % width)));
-            &**valid
-        });
+        let valid = self.flat_validity(range.clone(), valid);
         Tile { x: self.flat(range, fill, scratch), valid }
     }
 
@@ -403,18 +433,11 @@ impl<'a, T: Number> Part<'a, T> {
                 {
                     return (&values[from..to], width);
                 }
-                scratch.clear();
-                for row in rows {
+                run::resize(scratch, rows.len() * columns.len(), fill);
+                let mask = self.mask(slice.nulls);
+                for (row, out) in rows.zip(scratch.chunks_exact_mut(columns.len())) {
                     let at = row * width + columns.start..row * width + columns.end;
-                    let start = scratch.len();
-                    if self.row_is_valid(row) {
-                        slice.append(at.clone(), scratch);
-                        if let Some(nulls) = slice.nulls {
-                            fill_unset(nulls, at, &mut scratch[start..], fill);
-                        }
-                    } else {
-                        run::resize(scratch, start + columns.len(), fill);
-                    }
+                    slice.fill_into(&mask, at, fill, out);
                 }
             }
             Store::Scattered(elements, reader) => {
@@ -432,15 +455,9 @@ impl<'a, T: Number> Part<'a, T> {
                 }
             }
             Store::Columns(all) => {
-                scratch.clear();
                 run::resize(scratch, rows.len() * columns.len(), fill);
                 for (c, column) in all[columns.clone()].iter().enumerate() {
-                    for (r, row) in rows.clone().enumerate() {
-                        let valid = column.nulls.is_none_or(|nulls| nulls.get(row));
-                        if valid && self.row_is_valid(row) {
-                            scratch[r * columns.len() + c] = column.get(row);
-                        }
-                    }
+                    self.scatter(column, rows.clone(), fill, c, columns.len(), scratch);
                 }
             }
         }
@@ -479,15 +496,7 @@ impl<'a, T: Number> Part<'a, T> {
         match &self.store {
             Store::Columns(columns) => {
                 let slice = &columns[column];
-                let nulls = [slice.nulls, self.row_nulls];
-                if nulls.iter().flatten().all(|nulls| nulls.all(rows.clone())) {
-                    return slice.raw(rows, scratch);
-                }
-                scratch.clear();
-                slice.append(rows.clone(), scratch);
-                for nulls in nulls.iter().flatten() {
-                    fill_unset(*nulls, rows.clone(), scratch, fill);
-                }
+                return slice.filled(&self.column_mask(slice.nulls), rows, fill, scratch);
             }
             Store::Scattered(elements, reader) => {
                 scratch.clear();
@@ -527,18 +536,5 @@ impl<'a, T: Number> Part<'a, T> {
             None
         };
         Tile { x: self.column(column, rows, fill, scratch), valid }
-    }
-}
-
-/// Puts `fill` where the bits of `range` are not set; `values` are the elements of `range`.
-pub(crate) fn fill_unset<T: Copy>(nulls: Bits<'_>, range: Range<usize>, values: &mut [T], fill: T) {
-    for (word, values) in values.chunks_mut(64).enumerate() {
-        let bits = nulls.word(range.start + 64 * word);
-        if bits == u64::MAX {
-            continue;
-        }
-        for (i, value) in values.iter_mut().enumerate() {
-            *value = if bits >> i & 1 == 1 { *value } else { fill };
-        }
     }
 }

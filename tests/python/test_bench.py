@@ -158,6 +158,7 @@ def test_inputs_are_one_memory_and_repeat():
     [
         pytest.param(peer, id=peer.name, marks=[pytest.mark.slow] * (peer.name == "jax"))
         for peer in PEERS
+        if peer.checked
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

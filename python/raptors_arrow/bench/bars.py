@@ -210,6 +210,8 @@ BARS = (
     ),
     Bar("one thread's time over all threads'", ("scaling",), 1 / 1.05, thread_name(1)),
     Bar("MB beside inputs and outputs", ("memory",), 8.0, figures=excesses, at_most=True),
+    Bar("with nulls against the same call without", ("nulls",), 1 / 1.6, "without-nulls"),
+    Bar("with nulls against nansum, nanmax, … of NumPy", ("nulls",), 1.5, cells=REDUCED),
     Bar("normalize against NumPy", ("vectors",), 4.0, cells=Cells(("normalize",))),
     Bar("standardize against NumPy", ("vectors",), 5.0, cells=Cells(("standardize",))),
     Bar("std over axis 0 against NumPy", ("vectors",), 5.0, cells=Cells(("std_axis0",))),

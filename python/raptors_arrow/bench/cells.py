@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-__all__ = ["SUITES", "Cell", "cells_of", "select"]
+__all__ = ["NULL_ELEMENTS", "NULL_ROWS", "SUITES", "Cell", "cells_of", "select"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,10 @@ MEASURES = (
     "scale",
 )
 EXTREMES = tuple(f + axis for f in ("min", "max", "argmin", "argmax") for axis in AXES)
+#: What is null in a cell, at the end of its function's name: of a hundred elements, or rows.
+NULL_ELEMENTS = {"_null1": 1, "_null10": 10, "_null50": 50}
+NULL_ROWS = {"_nullrow10": 10}
+NULLED = tuple(f + axis for f in ("sum", "mean", "max", "std") for axis in AXES)
 VECTORS = (
     "dot",
     "dot_vector",
@@ -115,6 +119,17 @@ def _vectors() -> Iterable[Cell]:
             yield Cell("vectors", function, "float32", side, side)
 
 
+def _nulls() -> Iterable[Cell]:
+    for kind in NULL_ELEMENTS:
+        for function in (*NULLED, "scale", "broadcast_add"):
+            yield Cell("nulls", function + kind, "float32", 200_000, 64)
+    for kind in NULL_ROWS:
+        # By rows, a null row is a null, which NumPy has not.
+        for function in NULLED:
+            if not function.endswith("_axis1"):
+                yield Cell("nulls", function + kind, "float32", 200_000, 64)
+
+
 def _memory() -> Iterable[Cell]:
     for rows, width in ((2048, 2048), (1_000_000, 3), (50_000, 768), (4, 1_000_000)):
         for dtype in FLOATS:
@@ -131,6 +146,7 @@ SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "scaling": _scaling,
     "overhead": _overhead,
     "vectors": _vectors,
+    "nulls": _nulls,
     "memory": _memory,
 }
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from raptors_arrow.bench.answers import Answer, Values
 from raptors_arrow.bench.cells import Cell
-from raptors_arrow.bench.functions import Answer, Values
 
 __all__ = ["MismatchError", "as_values", "check"]
 
@@ -29,11 +29,10 @@ def as_values(result: Any) -> Values:
         result = result.to_series()
     if hasattr(result, "as_py"):
         result = result.as_py()
-    while hasattr(result, "flatten") and hasattr(result, "type"):
-        if result.type.num_fields:
-            result = result.flatten()
-        else:
-            result = result.to_numpy(zero_copy_only=False)
+    while hasattr(result, "type") and getattr(result.type, "num_fields", False):
+        result = result.flatten()
+    if hasattr(result, "type") and hasattr(result, "to_numpy"):
+        result = result.to_numpy(zero_copy_only=False)  # a null becomes NaN
     if hasattr(result, "to_numpy"):
         result = result.to_numpy()
     return np.asarray(result)
@@ -60,15 +59,15 @@ def check(cell: Cell, name: str, result: Any, answer: Answer, accumulate: str) -
         raise MismatchError(
             f"{cell.name}: expected {answer.ref.size} values from {name}, got {got.size}"
         )
-    got = got.reshape(answer.ref.shape)
+    seen = answer.seen or (lambda values: values)
+    got = seen(got.reshape(answer.ref.shape))
     if answer.c == 0 and answer.n == 0:
         wrong, within = got != answer.ref, "exactly"
     else:
-        seen = answer.seen or (lambda values: values)
         u = np.finfo(cell.dtype).eps / 2
         v = np.finfo(accumulate).eps / 2
         tolerance = answer.c * u * np.abs(answer.ref) + 8 * np.sqrt(answer.n) * v * answer.s
-        got = seen(got).astype("f8")
+        got = got.astype("f8")
         # Written so that a NaN is wrong.
         wrong = ~(np.abs(got - answer.ref) <= tolerance)
         within = f"within {np.max(tolerance):.2g}"

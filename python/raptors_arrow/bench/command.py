@@ -25,7 +25,7 @@ from raptors_arrow.bench.stats import MIN_ROUNDS
 __all__ = ["below", "run"]
 
 #: The suite of threads and sizes is long; who is not given by ``--peers`` stays at home.
-FEW = {"scaling": ("numpy", "pyarrow")}
+FEW = {"scaling": ("numpy", "pyarrow"), "nulls": ("without-nulls", "numpy")}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,66 +12,18 @@ among elements, have c = n = 0: there is one right result, which is compared as 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import raptors_arrow as ra
+from raptors_arrow.bench.answers import AXES, Answer, Function, Values
 from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
+from raptors_arrow.bench.nulls import null_functions
 
 __all__ = ["FUNCTIONS", "Answer", "Function"]
-
-Values = np.ndarray[Any, Any]
-
-
-class Answer(NamedTuple):
-    """The right result and what its tolerance follows from; see the module."""
-
-    ref: Values
-    c: float = 0.0
-    n: int = 0
-    s: "Values | float" = 0.0
-    #: What of a result is compared, if not the result itself.
-    seen: Callable[[Values], Values] | None = None
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function as the suites measure it.
-
-    Attributes
-    ----------
-    needs
-        The function of ``raptors_arrow`` that is called.
-    ours
-        Makes our call.
-    answer
-        Gives the right result.
-    elementwise
-        Whether there is one result for each element.
-    matrices
-        How many matrices of the cell's shape are read.
-    results
-        The number of values that are written.
-    """
-
-    needs: str
-    ours: Callable[[Inputs], Callable[[], Any]]
-    answer: Callable[[Inputs], Answer]
-    results: Callable[[Cell], int]
-    elementwise: bool = False
-    matrices: int = 1
-
-    def bytes_read(self, cell: Cell) -> int:
-        """Bytes that must be read."""
-        return self.matrices * cell.elements * cell.itemsize
-
-    def bytes_written(self, cell: Cell) -> int:
-        """Bytes that must be written."""
-        return self.results(cell) * cell.itemsize
 
 
 def _all(cell: Cell) -> int:
@@ -84,17 +36,6 @@ def _rows(cell: Cell) -> int:
 
 def _width(cell: Cell) -> int:
     return cell.width
-
-
-def _one(cell: Cell) -> int:
-    return 1
-
-
-AXES: dict[str, tuple[int | None, Callable[[Cell], int]]] = {
-    "": (None, _one),
-    "_axis0": (0, _width),
-    "_axis1": (1, _rows),
-}
 
 
 def _call(name: str, *parts: str, **options: Any) -> Callable[[Inputs], Callable[[], Any]]:
@@ -223,48 +164,52 @@ def _pairwise(i: Inputs) -> Answer:
     return Answer(far, 2, i.width, (xx[:, None] + qq) / far)
 
 
-FUNCTIONS: dict[str, Function] = _reductions() | {
-    "broadcast_add": Function(
-        "broadcast_add",
-        _call("broadcast_add", "arrow", "row_arrow"),
-        lambda i: Answer(i.x + i.row),
-        _all,
-        elementwise=True,
-    ),
-    "scale": Function(
-        "scale",
-        _call("scale", "arrow", "factor"),
-        lambda i: Answer(i.x * i.factor),
-        _all,
-        elementwise=True,
-    ),
-    "dot": Function("dot", _call("dot", "arrow", "other_arrow"), _dot, _rows, matrices=2),
-    "dot_vector": Function("dot", _call("dot", "arrow", "row_arrow"), _dot_vector, _rows),
-    "cosine_similarity": Function(
-        "cosine_similarity", _call("cosine_similarity", "arrow", "row_arrow"), _cosine, _rows
-    ),
-    "l2_distance": Function(
-        "l2_distance", _call("l2_distance", "arrow", "row_arrow"), _distance, _rows
-    ),
-    "normalize": Function(
-        "normalize", _call("normalize", "arrow"), _normalize, _all, elementwise=True
-    ),
-    "standardize": Function(
-        "standardize", _call("standardize", "arrow"), _standardize, _all, elementwise=True
-    ),
-    "softmax": Function("softmax", _call("softmax", "arrow"), _softmax, _all, elementwise=True),
-    "std_axis0": Function("std", _call("std", "arrow", axis=0), _std, _width),
-    "norm_axis1": Function("norm", _call("norm", "arrow", axis=1), _norm, _rows),
-    "top_k": Function(
-        "top_k",
-        _call("top_k", "arrow", "queries_arrow", k=TOP, metric="dot"),
-        _top,
-        lambda cell: QUERIES * TOP,
-    ),
-    "pairwise": Function(
-        "pairwise",
-        _call("pairwise", "arrow", "queries_arrow", metric="l2"),
-        _pairwise,
-        lambda cell: QUERIES * cell.rows,
-    ),
-}
+FUNCTIONS: dict[str, Function] = (
+    _reductions()
+    | null_functions()
+    | {
+        "broadcast_add": Function(
+            "broadcast_add",
+            _call("broadcast_add", "arrow", "row_arrow"),
+            lambda i: Answer(i.x + i.row),
+            _all,
+            elementwise=True,
+        ),
+        "scale": Function(
+            "scale",
+            _call("scale", "arrow", "factor"),
+            lambda i: Answer(i.x * i.factor),
+            _all,
+            elementwise=True,
+        ),
+        "dot": Function("dot", _call("dot", "arrow", "other_arrow"), _dot, _rows, matrices=2),
+        "dot_vector": Function("dot", _call("dot", "arrow", "row_arrow"), _dot_vector, _rows),
+        "cosine_similarity": Function(
+            "cosine_similarity", _call("cosine_similarity", "arrow", "row_arrow"), _cosine, _rows
+        ),
+        "l2_distance": Function(
+            "l2_distance", _call("l2_distance", "arrow", "row_arrow"), _distance, _rows
+        ),
+        "normalize": Function(
+            "normalize", _call("normalize", "arrow"), _normalize, _all, elementwise=True
+        ),
+        "standardize": Function(
+            "standardize", _call("standardize", "arrow"), _standardize, _all, elementwise=True
+        ),
+        "softmax": Function("softmax", _call("softmax", "arrow"), _softmax, _all, elementwise=True),
+        "std_axis0": Function("std", _call("std", "arrow", axis=0), _std, _width),
+        "norm_axis1": Function("norm", _call("norm", "arrow", axis=1), _norm, _rows),
+        "top_k": Function(
+            "top_k",
+            _call("top_k", "arrow", "queries_arrow", k=TOP, metric="dot"),
+            _top,
+            lambda cell: QUERIES * TOP,
+        ),
+        "pairwise": Function(
+            "pairwise",
+            _call("pairwise", "arrow", "queries_arrow", metric="l2"),
+            _pairwise,
+            lambda cell: QUERIES * cell.rows,
+        ),
+    }
+)

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from raptors_arrow.bench.cells import Cell
+from raptors_arrow.bench.cells import NULL_ELEMENTS, NULL_ROWS, Cell
 
 __all__ = ["QUERIES", "TOP", "Inputs"]
 
@@ -66,6 +66,40 @@ class Inputs:
     def arrow(self) -> Any:
         """The matrix as a fixed-size list array."""
         return self.arrow_of(self.x)
+
+    def valid(self, kind: str) -> np.ndarray[Any, Any]:
+        """Say which elements are valid, or which rows, for a kind of nulls."""
+
+        def make() -> np.ndarray[Any, Any]:
+            shape = (self.rows, self.width) if kind in NULL_ELEMENTS else (self.rows,)
+            rng = np.random.default_rng(crc32(kind.encode()))
+            return rng.random(shape) >= (NULL_ELEMENTS | NULL_ROWS)[kind] / 100
+
+        return self.keep(f"valid{kind}", make)
+
+    def with_nulls(self, kind: str) -> Any:
+        """See the matrix as a fixed-size list array in which some is null."""
+
+        def make() -> Any:
+            bits = pa.py_buffer(np.packbits(self.valid(kind), bitorder="little"))
+            of_rows, of_elements = (None, bits) if kind in NULL_ELEMENTS else (bits, None)
+            element = pa.from_numpy_dtype(self.dtype)
+            flat = pa.Array.from_buffers(element, self.x.size, [of_elements, pa.py_buffer(self.x)])
+            lists = pa.list_(element, self.width)
+            return pa.Array.from_buffers(lists, self.rows, [of_rows], children=[flat])
+
+        return self.keep(f"nulls{kind}", make)
+
+    def holed(self, kind: str) -> np.ndarray[Any, Any]:
+        """Give the matrix with NaN in the place of nulls."""
+
+        def make() -> np.ndarray[Any, Any]:
+            valid = self.valid(kind)
+            return np.where(valid if valid.ndim == 2 else valid[:, None], self.x, np.nan).astype(
+                self.dtype
+            )
+
+        return self.keep(f"holed{kind}", make)
 
     @cached_property
     def flat(self) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from raptors_arrow.bench.inputs import TOP, Inputs
+from raptors_arrow.bench.nulls import dense_jobs, numpy_null_jobs
 from raptors_arrow.bench.numpy_jobs import (
     AXES,
     REDUCTIONS,
@@ -46,6 +47,8 @@ class Peer:
         For a function, what makes its result ours, where the peer means something else by it.
     precision
         The type as precisely as which it computes, if not the type of the elements.
+    checked
+        Whether its results are compared with the answer.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Peer:
     jobs: Callable[[], Jobs]
     read: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     precision: str | None = None
+    checked: bool = True
 
     @property
     def installed(self) -> bool:
@@ -234,7 +238,7 @@ def _simsimd() -> Jobs:
 
 #: All peers, in the order of the tables.
 PEERS = (
-    Peer("numpy", "numpy", numpy_jobs),
+    Peer("numpy", "numpy", lambda: {**numpy_jobs(), **numpy_null_jobs()}),
     Peer("numpy-out", "numpy", numpy_out_jobs),
     Peer("pyarrow", "pyarrow", _pyarrow),
     Peer("polars", "polars", _polars),
@@ -248,6 +252,7 @@ PEERS = (
         {"cosine_similarity": lambda far: 1 - np.asarray(far)},
         precision="float32",  # reciprocal square roots are approximated
     ),
+    Peer("without-nulls", "raptors_arrow", dense_jobs, checked=False),
 )
 
 
