@@ -37,6 +37,7 @@ for datasets and Acero (a reduction with `axis=1`).
 FAMILIES = {
     "reductions": "reductions, `axis=None`, `0` or `1`",
     "arithmetic": "arithmetic, alone or with a number, a row, a column or a matrix",
+    "comparison": "comparisons, which give bool, and choices",
     "row by row": "row by row, with a matrix or one vector",
     "matrix": "products of matrices",
     "shape": "type and shape",

@@ -38,7 +38,8 @@ fn check_call(call: &Call, x: &Matrix, table: &Table, form: Form) {
         return;
     }
     let mut expected = call.expected(table);
-    let keeps_form = ["arithmetic", "transforms", "shape"].contains(&call.function.family);
+    let keeps_form =
+        ["arithmetic", "comparison", "transforms", "shape"].contains(&call.function.family);
     if keeps_form && form.layout == Layout::Flat && table.width > 0 {
         // A flat array cannot say that a row is null; its elements are.
         expected = expected.map(Outcome::without_null_rows);

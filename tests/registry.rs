@@ -11,7 +11,9 @@ use oracle::calls::{First, Sample, calls};
 use oracle::forms::{Form, Layout, matrix};
 use oracle::{Draw, Nulls, Random, Table};
 use raptors_arrow::compute::registry::ArgumentKind;
-use raptors_arrow::compute::{Options, Value, call_function, get_function, list_functions};
+use raptors_arrow::compute::{
+    Metric, OptionKind, Options, Value, call_function, get_function, list_functions,
+};
 use raptors_arrow::dispatch::{Level, Plan, Settings, executed, with_settings};
 use raptors_arrow::{Error, Matrix};
 
@@ -198,4 +200,17 @@ fn two_vectors_give_one_number() {
         ),
         "{refused:?}"
     );
+}
+
+#[test]
+fn metrics_have_the_names_of_other_libraries_too() {
+    for (name, own) in [("ip", "dot"), ("euclidean", "l2"), ("cityblock", "l1"), ("l1", "l1")] {
+        assert_eq!(Metric::named(name).map(Metric::name), Some(own));
+    }
+    for name in ["top_k", "pairwise"] {
+        let function = get_function(name).unwrap();
+        let metric = function.options.iter().find(|option| option.name == "metric").unwrap();
+        let OptionKind::Choice(words) = metric.kind else { panic!("{metric:?}") };
+        assert!(words.iter().all(|word| Metric::named(word).is_some()), "{words:?}");
+    }
 }

@@ -80,7 +80,7 @@ def _applied(pa: Any, node: Any, known: dict[int, Any]) -> Any:
         types.reverse()  # 1 - x has the type of x
     function = _native.get_function(node.name)
     name, kind, width = function.result_type(*(described(pa, t) for t in types), **node.options)
-    number = getattr(pa, name)() if name else None
+    number = pa.type_for_alias(name) if name else None
     if kind == "like":
         return retyped(pa, types[0], number)
     if kind in ("per_column", "rows", "columns"):
@@ -100,5 +100,5 @@ def _type_of(pa: Any, value: Any) -> Any:
     if isinstance(type, pa.DataType):
         return type
     matrix = _native.as_matrix(value)
-    number = getattr(pa, matrix.dtype)()
+    number = pa.type_for_alias(matrix.dtype)
     return number if getattr(value, "ndim", 2) == 1 else pa.list_(number, matrix.width)

@@ -316,7 +316,7 @@ _POLARS = {
         *("UInt8", "UInt16", "UInt32", "UInt64"),
     )
     if hasattr(pl, name)
-}
+} | {"bool": pl.Boolean}
 
 
 def _check_rows(function: _native.Function, dtype: Any, options: Any) -> None:

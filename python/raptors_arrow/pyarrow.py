@@ -302,7 +302,7 @@ def _out_type(pa: Any, function: Any, types: Sequence[Any], options: dict[str, A
         raise _not_by_row(function, options)
     types_of = [described(pa, type) for type in types]
     name, kind, _ = function.result_type(*types_of, **options)
-    made = getattr(pa, name)()
+    made = pa.type_for_alias(name)
     if kind not in ("per_row", "like"):
         raise _not_by_row(function, options)
     return made if kind == "per_row" else retyped(pa, types[0], made)

@@ -9,15 +9,16 @@ use arrow_schema::DataType;
 use super::call::{self, Call, Driven, Held, Pass};
 use super::elementwise::elementwise;
 use super::operand::Aligned;
-use super::{Operand, Value, real_type, with_own_width, with_wide};
+use super::{Operand, Value, real_type, with_float, with_own_width, with_wide};
 use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Family, Plan, Work};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Abs, Add, Binary, Clip, Divide, Identity, Maximum, Minimum, Multiply, Negate, Reversed, Sqrt,
-    Square, Subtract,
+    Abs, Add, Binary, Clip, Divide, Equal, Exp, Greater, GreaterEqual, Identity, IsFinite, IsNan,
+    Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual, Power, Reversed, Round,
+    RoundDecimals, Sign, Sqrt, Square, Subtract,
 };
-use crate::matrix::{Matrix, Number};
+use crate::matrix::{Matrix, Number, size_of_element};
 
 /// What is done to each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,14 +47,48 @@ pub enum Operation {
     Clip,
     /// Stored in another type.
     Cast,
+    /// `e` to the power of `x`; of integers in float64.
+    Exp,
+    /// The natural logarithm; of integers in float64.
+    Log,
+    /// `x` to the power of `y`.
+    Power,
+    /// 1, −1 or 0 as the number is above, below or at zero; NaN of NaN.
+    Sign,
+    /// To the nearest number of so many decimals, of two the even one.
+    Round,
+    /// Whether `x > y`.
+    Greater,
+    /// Whether `x >= y`.
+    GreaterEqual,
+    /// Whether `x < y`.
+    Less,
+    /// Whether `x <= y`.
+    LessEqual,
+    /// Whether `x == y`.
+    Equal,
+    /// Whether `x != y`.
+    NotEqual,
+    /// Whether it is a NaN.
+    IsNan,
+    /// Whether it is neither infinite nor a NaN.
+    IsFinite,
 }
 
 impl Operation {
     /// The type of the results; that of a cast is an option.
     pub(super) fn result_type(self, element: &DataType, cast: DataType) -> DataType {
         match self {
-            Self::Sqrt => real_type(element).clone(),
+            Self::Sqrt | Self::Exp | Self::Log => real_type(element).clone(),
             Self::Cast => cast,
+            Self::Greater
+            | Self::GreaterEqual
+            | Self::Less
+            | Self::LessEqual
+            | Self::Equal
+            | Self::NotEqual
+            | Self::IsNan
+            | Self::IsFinite => DataType::Boolean,
             _ => element.clone(),
         }
     }
@@ -88,7 +123,8 @@ pub(super) fn bind<'a>(operation: Operation, call: &Call<'a>) -> Result<Box<dyn 
     let bounds = [call.options.bound("min"), call.options.bound("max")];
     let to = operation.result_type(x.element_type(), call.options.element_type("type"));
     let safe = operation != Operation::Cast || call.options.flag("safe");
-    Ok(Box::new(Elementwise { operation, x, y, reversed, name, bounds, to, safe }))
+    let decimals = call.options.count("decimals");
+    Ok(Box::new(Elementwise { operation, x, y, reversed, name, bounds, decimals, to, safe }))
 }
 
 const Y: &str = "y";
@@ -97,6 +133,21 @@ const Y: &str = "y";
 pub(super) fn converted(x: &Matrix, to: &DataType, plan: Plan) -> Result<Matrix> {
     let call = Elementwise::new(Operation::Cast, x, None);
     Elementwise { to: to.clone(), ..call }.compute(plan)
+}
+
+/// A call of an operation that needs nothing but its operands, under the name of its function.
+pub(super) fn execute(
+    function: &'static str,
+    operation: Operation,
+    x: &Matrix,
+    y: Option<Operand<'_>>,
+) -> Result<Matrix> {
+    Elementwise::new(operation, x, y).execute(function)
+}
+
+/// Each element rounded to so many decimals.
+pub(super) fn rounded(x: &Matrix, decimals: usize) -> Result<Matrix> {
+    Elementwise { decimals, ..Elementwise::new(Operation::Round, x, None) }.execute("round")
 }
 
 /// A call of an operation.
@@ -110,6 +161,8 @@ struct Elementwise<'a> {
     name: &'static str,
     /// The smallest and the largest that clip leaves alone.
     bounds: [Option<Operand<'a>>; 2],
+    /// The decimals that round leaves.
+    decimals: usize,
     /// The type of the results.
     to: DataType,
     /// Whether a result that does not fit is an error.
@@ -120,7 +173,7 @@ impl<'a> Elementwise<'a> {
     fn new(operation: Operation, x: &'a Matrix, y: Option<Operand<'a>>) -> Self {
         let to = operation.result_type(x.element_type(), DataType::Null);
         let (x, bounds) = (Held::Borrowed(x), [None, None]);
-        Self { operation, x, y, reversed: false, name: Y, bounds, to, safe: true }
+        Self { operation, x, y, reversed: false, name: Y, bounds, decimals: 0, to, safe: true }
     }
 
     fn execute(&self, function: &'static str) -> Result<Matrix> {
@@ -145,16 +198,28 @@ impl<'a> Elementwise<'a> {
 
     fn compute_with(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
         // float16 is rounded once, from float32; all else that is no float32 is read as float64.
-        match (self.operation, x.element_type()) {
-            (Operation::Sqrt, DataType::Float16 | DataType::Float32) => {
-                self.alone::<f32, _>(Sqrt, x, plan)
+        let element = x.element_type();
+        match (self.operation, element) {
+            (Operation::Sqrt, _) => with_float!(element, T => self.alone::<T, _>(Sqrt, x, plan)),
+            (Operation::Exp, _) => with_float!(element, T => self.alone::<T, _>(Exp, x, plan)),
+            (Operation::Log, _) => with_float!(element, T => self.alone::<T, _>(Log, x, plan)),
+            (Operation::Round, DataType::Float16 | DataType::Float32) if self.decimals > 0 => {
+                self.alone::<f32, _>(self.round_decimals(), x, plan)
             }
-            (Operation::Sqrt, number) if number.is_numeric() => self.alone::<f64, _>(Sqrt, x, plan),
-            (Operation::Add | Operation::Subtract | Operation::Multiply, element) => {
+            (Operation::Round, DataType::Float64) if self.decimals > 0 => {
+                self.alone::<f64, _>(self.round_decimals(), x, plan)
+            }
+            (Operation::Add | Operation::Subtract | Operation::Multiply, _) => {
                 with_own_width!(element, T => self.sum_or_product::<T>(x, y, plan))
             }
-            (_, element) => with_wide!(element, T => self.typed::<T>(x, y, plan)),
+            _ => with_wide!(element, T => self.typed::<T>(x, y, plan)),
         }
+    }
+
+    fn round_decimals(&self) -> RoundDecimals {
+        // Infinite soon after 300: then every number is whole at that scale. Not `powi`, whose
+        // last digit differs between machines.
+        RoundDecimals { scale: (0..self.decimals.min(400)).fold(1.0, |scale, _| scale * 10.0) }
     }
 
     /// What narrow integers are computed in their own width for.
@@ -187,13 +252,26 @@ impl<'a> Elementwise<'a> {
             Operation::Abs => self.alone::<T, _>(Abs, x, plan),
             Operation::Square => self.alone::<T, _>(Square, x, plan),
             Operation::Cast => self.alone::<T, _>(Identity, x, plan),
+            Operation::Sign => self.alone::<T, _>(Sign, x, plan),
+            Operation::Round => self.alone::<T, _>(Round, x, plan),
+            Operation::Greater => self.paired::<T, _>(Greater, x, y, plan),
+            Operation::GreaterEqual => self.paired::<T, _>(GreaterEqual, x, y, plan),
+            Operation::Less => self.paired::<T, _>(Less, x, y, plan),
+            Operation::LessEqual => self.paired::<T, _>(LessEqual, x, y, plan),
+            Operation::Equal => self.paired::<T, _>(Equal, x, y, plan),
+            Operation::NotEqual => self.paired::<T, _>(NotEqual, x, y, plan),
+            Operation::IsNan => self.alone::<T, _>(IsNan, x, plan),
+            Operation::IsFinite => self.alone::<T, _>(IsFinite, x, plan),
             Operation::Clip => {
                 let [lowest, highest] = &self.bounds;
                 let lowest = bound(lowest, x, T::LOWEST, "min")?;
                 let highest = bound(highest, x, T::HIGHEST, "max")?;
                 self.alone(Clip { lowest, highest }, x, plan)
             }
-            Operation::Sqrt => Err(crate::matrix::unaccepted(x.element_type())),
+            Operation::Power => self.paired::<T, _>(Power, x, y, plan),
+            Operation::Sqrt | Operation::Exp | Operation::Log => {
+                Err(crate::matrix::unaccepted(x.element_type()))
+            }
         }
     }
 
@@ -236,7 +314,7 @@ impl Driven for Elementwise<'_> {
     fn works(&self) -> Vec<(&'static str, Work)> {
         let (x, element) = (&self.x, self.x.element_type());
         let other = self.y.as_ref().map_or(0, Operand::bytes);
-        let size = self.to.primitive_width().unwrap_or(8);
+        let size = size_of_element(&self.to).unwrap_or(8);
         let work = Work {
             family: Family::Elementwise,
             bytes_read: x.bytes().saturating_add(other),

@@ -25,8 +25,14 @@ impl Metric {
     /// Every metric.
     pub const ALL: [Self; 4] = [Self::Cosine, Self::Dot, Self::L2, Self::L1];
 
-    /// The metric of a name.
+    /// The metric of a name, or of one that other libraries give it: `ip`, `euclidean`, `cityblock`.
     pub fn named(name: &str) -> Option<Self> {
+        let name = match name {
+            "ip" => "dot",
+            "euclidean" => "l2",
+            "cityblock" => "l1",
+            own => own,
+        };
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 

@@ -36,8 +36,11 @@ mod accumulate;
 mod arithmetic;
 mod by_rows;
 mod call;
+mod choice;
+mod comparison;
 mod contiguous;
 mod covariance;
+mod elementary;
 mod elementwise;
 mod group_rows;
 mod groups;
@@ -47,6 +50,7 @@ mod operand;
 mod options;
 mod pairs;
 mod product;
+mod quantile;
 mod reduce;
 mod reduction;
 pub mod registry;
@@ -69,7 +73,10 @@ pub use arithmetic::{
     scale, sqrt, square, subtract,
 };
 pub use call::Pass;
+pub use choice::{Choice, fill_null, is_null, nan_to_null};
+pub use comparison::{equal, greater, greater_equal, isfinite, isnan, less, less_equal, not_equal};
 pub use covariance::{OfColumns, correlation, covariance, gram};
+pub use elementary::{exp, log, power, round, sign};
 pub use group_rows::{reduce_groups, reduce_lists};
 pub use groups::GroupStatistic;
 pub use keys::{Groups, Members};
@@ -82,6 +89,7 @@ pub(crate) use options::element_type;
 pub use options::{OptionKind, OptionSpec, OptionValue, Options};
 pub use pairs::{Vectors, cosine_similarity, dot, l1_distance, l2_distance};
 pub use product::{Product, matmul, pairwise};
+pub use quantile::{Interpolation, median, quantile};
 pub use reduce::{
     Order, ReduceOptions, Statistic, argmax, argmin, count, max, mean, min, norm, reduce, std, sum,
     var,

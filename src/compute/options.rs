@@ -5,7 +5,7 @@ use std::fmt;
 
 use arrow_schema::DataType;
 
-use super::{Metric, Operand, Order, Per, ReduceOptions};
+use super::{Interpolation, Metric, Operand, Order, Per, ReduceOptions};
 use crate::error::{Error, Result};
 
 /// The value of an option.
@@ -125,6 +125,8 @@ pub enum OptionKind {
     Choice(&'static [&'static str]),
     /// `None` or a number. `None` if it is not set.
     Bound,
+    /// A number from 0 to 1. A half if it is not set.
+    Fraction,
     /// The name of an element type, which has to be set.
     Type,
 }
@@ -139,6 +141,7 @@ impl OptionKind {
             Self::Order => OptionValue::Count(2),
             Self::Choice(words) => words[0].into(),
             Self::Bound | Self::Type => OptionValue::None,
+            Self::Fraction => OptionValue::Number(0.5),
         }
     }
 
@@ -156,6 +159,7 @@ impl OptionKind {
             Self::Order => "1, 2 or inf".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Bound => "None or a number".to_owned(),
+            Self::Fraction => "a number from 0 to 1".to_owned(),
             Self::Type => format!("the name of an element type: {}", TYPES.map(|t| t.0).join(", ")),
         }
     }
@@ -169,6 +173,8 @@ impl OptionKind {
             (Self::Choice(words), OptionValue::Text(word)) => words.contains(&word.as_str()),
             (Self::Bound, OptionValue::None | OptionValue::Count(_)) => true,
             (Self::Bound, OptionValue::Number(n)) => !n.is_nan(),
+            (Self::Fraction, OptionValue::Number(n)) => (0.0..=1.0).contains(n),
+            (Self::Fraction, OptionValue::Count(n)) => (0..=1).contains(n),
             (Self::Type, OptionValue::Text(name)) => element_type(name).is_some(),
             _ => false,
         }
@@ -280,6 +286,22 @@ impl<'a> Checked<'a> {
 
     pub(super) fn order(&self) -> Order {
         order(&self.get("ord")).unwrap_or(Order::Two)
+    }
+
+    /// A number, if it is set.
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        match self.get(name) {
+            OptionValue::Count(n) => Some(n as f64),
+            OptionValue::Number(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    pub(super) fn interpolation(&self) -> Option<Interpolation> {
+        match self.get("interpolation") {
+            OptionValue::Text(word) => Interpolation::named(&word),
+            _ => None,
+        }
     }
 
     /// The metric chosen.

@@ -6,12 +6,15 @@
 
 use super::arithmetic::Operation;
 use super::call::{Call, Driven, Pass, Prepared};
+use super::choice::{self, Choice};
 use super::covariance::OfColumns;
 use super::options::OptionSpec;
 use super::product::Product;
 use super::reduce::Statistic;
 use super::transform::Transform;
-use super::{Metric, Options, Per, Value, arithmetic, covariance, pairs, product, reduce};
+use super::{
+    Metric, Options, Per, Value, arithmetic, covariance, pairs, product, quantile, reduce,
+};
 use super::{table, top_k, transform, transpose};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
@@ -44,8 +47,12 @@ pub struct Function {
 pub enum Driver {
     /// One result in all, per column or per row.
     Statistic(Statistic),
+    /// An element of a place in the order of all, per column or per row.
+    Quantile,
     /// Element by element, alone or with an operand.
     Elementwise(Operation),
+    /// Nulls asked for, filled or made.
+    Choice(Choice),
     /// Each row with a row of another matrix, or with one vector.
     Pairs(Metric),
     /// Rows, columns or all, moved and scaled by what they measure.
@@ -117,6 +124,10 @@ pub enum NullRule {
     Skips,
     /// Gives null where an operand is null.
     Propagates,
+    /// Gives a value for each null, and null only where that is null too.
+    Fills,
+    /// Gives no null.
+    Answers,
     /// Gives a null row, or null, for a row with any null.
     WholeRows,
     /// Leaves out rows with any null.
@@ -134,6 +145,11 @@ impl NullRule {
                  result null; fewer than min_count valid values give null."
             }
             Self::Propagates => "A null row or element of an operand is null in the result.",
+            Self::Fills => {
+                "Null elements, and those of null rows, take the value; where that is null too, the \
+                 result is null."
+            }
+            Self::Answers => "No element of the result is null, and no row.",
             Self::WholeRows => "A row that is null, or has a null element, is null in the result.",
             Self::DropsRows => "Rows that are null, or have a null element, are left out.",
             Self::SkipsThenPropagates => {
@@ -173,7 +189,9 @@ impl Function {
     fn bind<'a>(&self, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
         match self.driver {
             Driver::Statistic(statistic) => reduce::bind(statistic, call),
+            Driver::Quantile => quantile::bind(call),
             Driver::Elementwise(operation) => arithmetic::bind(operation, call),
+            Driver::Choice(choice) => choice::bind(choice, call),
             Driver::Pairs(metric) => pairs::bind(metric, call),
             Driver::Transform(transform) => transform::bind(transform, call),
             Driver::Product(product) => product::bind(product, call),

@@ -117,8 +117,9 @@ impl Function {
     /// For options that the function does not have.
     pub fn keeps_rows(&'static self, options: &Options) -> Result<bool> {
         Ok(match self.driver {
-            Driver::Statistic(_) => self.per(options)? == Per::Row,
+            Driver::Statistic(_) | Driver::Quantile => self.per(options)? == Per::Row,
             Driver::Elementwise(_)
+            | Driver::Choice(_)
             | Driver::Pairs(_)
             | Driver::Transform(_)
             | Driver::Product(_) => true,
@@ -162,19 +163,19 @@ impl Function {
         };
         let real = || real_type(&x.element).clone();
         let per = self.axis.unwrap_or_else(|| options.per());
+        let reduced = match per {
+            Per::Matrix => ResultKind::Number,
+            Per::Column => ResultKind::PerColumn { width },
+            Per::Row => ResultKind::PerRow,
+        };
         let (element, kind) = match self.driver {
-            Driver::Statistic(statistic) => {
-                let kind = match per {
-                    Per::Matrix => ResultKind::Number,
-                    Per::Column => ResultKind::PerColumn { width },
-                    Per::Row => ResultKind::PerRow,
-                };
-                (statistic.result_type(&x.element), kind)
-            }
+            Driver::Statistic(statistic) => (statistic.result_type(&x.element), reduced),
+            Driver::Quantile => (real(), reduced),
             Driver::Elementwise(operation) => {
                 let cast = options.element_type("type");
                 (operation.result_type(&x.element, cast), ResultKind::Like)
             }
+            Driver::Choice(choice) => (choice.result_type(&x.element), ResultKind::Like),
             Driver::Pairs(_) => {
                 let is_vector = |argument: &ArgumentType| argument.shape == Shape::Vector;
                 let are_two = arguments.iter().all(is_vector);

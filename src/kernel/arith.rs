@@ -55,6 +55,41 @@ operations! {
     Divisor(_, b) => (b, false);
     /// `a * a`
     Square(a, _) => a.times(a);
+    /// `a` to the power of `b`
+    Power(a, b) => a.power(b);
+    /// 1, −1 or 0; NaN of NaN.
+    Sign(a, _) => (sign(a), false);
+    /// The nearest whole number, of two the even one.
+    Round(a, _) => (a.to_whole(), false);
+    /// Whether `a > b`, as 1 or 0; so the others.
+    Greater(a, b) => (truth(a > b), false);
+    /// Whether `a >= b`
+    GreaterEqual(a, b) => (truth(a >= b), false);
+    /// Whether `a < b`
+    Less(a, b) => (truth(a < b), false);
+    /// Whether `a <= b`
+    LessEqual(a, b) => (truth(a <= b), false);
+    /// Whether `a == b`
+    Equal(a, b) => (truth(a == b), false);
+    /// Whether `a != b`
+    NotEqual(a, b) => (truth(a != b), false);
+    /// Whether `a` is a NaN.
+    IsNan(a, _) => (truth(a.is_nan()), false);
+    /// Whether `a` is neither infinite nor a NaN.
+    IsFinite(a, _) => (truth(a.is_finite()), false);
+}
+
+/// A yes or no as a number; a result is stored as one of them, see [`super::convert`].
+#[inline(always)]
+fn truth<T: Element>(is_true: bool) -> T {
+    if is_true { T::ONE } else { T::default() }
+}
+
+#[inline(always)]
+fn sign<T: Element>(a: T) -> T {
+    let magnitude = if a > T::default() { T::ONE } else { T::default() };
+    let signed = if a < T::default() { T::ONE.negative().0 } else { magnitude };
+    if a.is_nan() { a } else { signed }
 }
 
 /// `a / b`
@@ -93,6 +128,45 @@ impl<T: Real> Binary<T> for Sqrt {
     fn apply(self, a: T, _: T) -> (T, bool) {
         // The root of a float16 or float32 taken in float64 and rounded is the rounded root.
         (T::round(a.widen().sqrt()).canonical(), false)
+    }
+}
+
+/// `e` to the power of `a`
+#[derive(Clone, Copy)]
+pub(crate) struct Exp;
+
+impl<T: Real> Binary<T> for Exp {
+    #[inline(always)]
+    fn apply(self, a: T, _: T) -> (T, bool) {
+        (a.exp(), false)
+    }
+}
+
+/// The natural logarithm.
+#[derive(Clone, Copy)]
+pub(crate) struct Log;
+
+impl<T: Real> Binary<T> for Log {
+    #[inline(always)]
+    fn apply(self, a: T, _: T) -> (T, bool) {
+        (a.log(), false)
+    }
+}
+
+/// The nearest number of so many decimals, computed in float64 as NumPy does.
+#[derive(Clone, Copy)]
+pub(crate) struct RoundDecimals {
+    /// Ten to the power of the decimals.
+    pub(crate) scale: f64,
+}
+
+impl<T: Real> Binary<T> for RoundDecimals {
+    #[inline(always)]
+    fn apply(self, a: T, _: T) -> (T, bool) {
+        let scaled = a.widen() * self.scale;
+        let rounded = T::round(scaled.to_whole() / self.scale);
+        // What is whole at that scale, or past float64 there, has no more decimals.
+        (if scaled.abs() < 1.0 / f64::EPSILON { rounded } else { a }, false)
     }
 }
 

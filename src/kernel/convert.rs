@@ -65,6 +65,41 @@ macro_rules! stored {
 
 stored!(f16: 2, f32: 4, f64: 8, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8);
 
+/// A yes or no, stored as a byte of 1 or 0: what comparisons give. Arrow's bits are made of it where
+/// a result leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct Flag(u8);
+
+impl Stored<1> for Flag {
+    #[inline(always)]
+    fn from_bytes([byte]: [u8; 1]) -> Self {
+        Self(byte)
+    }
+    #[inline(always)]
+    fn to_bytes(self) -> [u8; 1] {
+        [self.0]
+    }
+}
+
+macro_rules! flags {
+    ($($w:ty)+) => {$(
+        impl Wide<$w> for Flag {
+            #[inline(always)]
+            fn widen(self) -> $w {
+                self.0 as $w
+            }
+        }
+        impl Narrow<$w> for Flag {
+            #[inline(always)]
+            fn narrow(x: $w) -> (Self, bool) {
+                (Self(u8::from(x != 0 as $w)), false)
+            }
+        }
+    )+};
+}
+
+flags!(f32 f64 i64 u64);
+
 /// Types as wider ones, or as themselves; integers as float64 too, which functions that give
 /// floats compute on.
 macro_rules! wide {

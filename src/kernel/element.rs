@@ -9,6 +9,9 @@
 
 use std::ops::{Add, BitAnd, BitOr, Mul, Not, Sub};
 
+use super::exp::{exp, exp_single};
+use super::log::{log, log_single};
+use super::pow::{pow, pow_i64, pow_single, pow_u64};
 use super::{LANES, Simd};
 
 /// A signed integer of an element's size: its rank, or a place.
@@ -59,6 +62,8 @@ pub(crate) trait Element:
     const NEEDS_SCALE: bool;
     /// The neutral value of addition. Not `+0.0`, which would turn a sum of negative zeros around.
     const NEUTRAL: Self;
+    /// One.
+    const ONE: Self;
     /// The neutral values of the maximum and the minimum.
     const LOWEST: Self;
     const HIGHEST: Self;
@@ -84,6 +89,9 @@ pub(crate) trait Element:
     /// The quotient: for integers towards zero, and "overflowed" for a zero divisor too.
     fn over(self, other: Self) -> (Self, bool);
 
+    /// The number to the power of another; "overflowed" too for an integer whose power is none.
+    fn power(self, exponent: Self) -> (Self, bool);
+
     /// The number with the other sign.
     fn negative(self) -> (Self, bool);
 
@@ -93,6 +101,9 @@ pub(crate) trait Element:
     }
 
     fn is_nan(self) -> bool;
+    fn is_finite(self) -> bool;
+    /// The whole number that is nearest, of two the even one.
+    fn to_whole(self) -> Self;
     /// Whether it is the same to the bit.
     fn is_same(self, other: Self) -> bool;
     /// Whether `self` comes before `other`; −0 comes before +0, and no NaN before or after
@@ -133,6 +144,10 @@ pub(crate) trait Element:
 pub(crate) trait Real: Element {
     /// Rounds to nearest, ties to even.
     fn round(x: f64) -> Self;
+    /// `e` to the power of the number.
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn log(self) -> Self;
 }
 
 /// An integer: what exact sums add up.
@@ -142,11 +157,12 @@ pub(crate) trait Integer: Element {
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty, $rank:ty, $load:ident $($more:item)*) => {
+    ($t:ty, $bits:ty, $rank:ty, $load:ident, $exp:ident $log:ident $pow:ident $($more:item)*) => {
         impl Element for $t {
             const HAS_NARROW: bool = true;
             const NEEDS_SCALE: bool = std::mem::size_of::<Self>() == 8;
             const NEUTRAL: Self = -0.0;
+            const ONE: Self = 1.0;
             const LOWEST: Self = Self::NEG_INFINITY;
             const HIGHEST: Self = Self::INFINITY;
 
@@ -186,6 +202,10 @@ macro_rules! float {
                 (self / other, false)
             }
             #[inline(always)]
+            fn power(self, exponent: Self) -> (Self, bool) {
+                ($pow(f64::from(self), f64::from(exponent)) as Self, false)
+            }
+            #[inline(always)]
             fn negative(self) -> (Self, bool) {
                 (-self, false)
             }
@@ -196,6 +216,18 @@ macro_rules! float {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.abs() < Self::INFINITY
+            }
+            #[inline(always)]
+            fn to_whole(self) -> Self {
+                // From here on all numbers are whole, so that adding it rounds to whole ones.
+                const WHOLE: $t = 1.0 / <$t>::EPSILON;
+                let magnitude = self.abs();
+                let whole = (magnitude + WHOLE) - WHOLE;
+                if magnitude < WHOLE { whole.copysign(self) } else { self }
             }
             #[inline(always)]
             fn is_same(self, other: Self) -> bool {
@@ -263,11 +295,19 @@ macro_rules! float {
             fn round(x: f64) -> Self {
                 x as Self
             }
+            #[inline(always)]
+            fn exp(self) -> Self {
+                $exp(f64::from(self)) as Self
+            }
+            #[inline(always)]
+            fn log(self) -> Self {
+                $log(f64::from(self)) as Self
+            }
         }
     };
 }
 
-float!(f32, u32, i32, widen
+float!(f32, u32, i32, widen, exp_single log_single pow_single
     /// The product of two numbers of 24 digits has 48, and float64 holds 53: it is exact, so that
     /// one rounding is the same as two.
     #[inline(always)]
@@ -275,14 +315,15 @@ float!(f32, u32, i32, widen
         simd.add_exact_product(sum, x, y)
     }
 );
-float!(f64, u64, i64, load);
+float!(f64, u64, i64, load, exp log pow);
 
 macro_rules! integer {
-    ($($t:ty: $times:ident),+) => {$(
+    ($($t:ty: $times:ident, $pow:ident of $wide:ty;)+) => {$(
         impl Element for $t {
             const HAS_NARROW: bool = false;
             const NEEDS_SCALE: bool = false;
             const NEUTRAL: Self = 0;
+            const ONE: Self = 1;
             const LOWEST: Self = Self::MIN;
             const HIGHEST: Self = Self::MAX;
 
@@ -332,12 +373,25 @@ macro_rules! integer {
                 }
             }
             #[inline(always)]
+            fn power(self, exponent: Self) -> (Self, bool) {
+                let (power, failed) = $pow(self as $wide, exponent as $wide);
+                (power as Self, failed || power as Self as $wide != power)
+            }
+            #[inline(always)]
             fn negative(self) -> (Self, bool) {
                 (self.wrapping_neg(), if Self::MIN == 0 { self != 0 } else { self == Self::MIN })
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                true
+            }
+            #[inline(always)]
+            fn to_whole(self) -> Self {
+                self
             }
             #[inline(always)]
             fn is_same(self, other: Self) -> bool {
@@ -446,9 +500,16 @@ macro_rules! wide_product {
 
 wide_product!(i8 as i16, i16 as i32, i32 as i64, u8 as u16, u16 as u32, u32 as u64);
 
-integer!(i64: widest_product, u64: widest_product);
-integer!(i8: signed_product, i16: signed_product, i32: signed_product);
-integer!(u8: unsigned_product, u16: unsigned_product, u32: unsigned_product);
+integer!(
+    i64: widest_product, pow_i64 of i64;
+    i32: signed_product, pow_i64 of i64;
+    i16: signed_product, pow_i64 of i64;
+    i8: signed_product, pow_i64 of i64;
+    u64: widest_product, pow_u64 of u64;
+    u32: unsigned_product, pow_u64 of u64;
+    u16: unsigned_product, pow_u64 of u64;
+    u8: unsigned_product, pow_u64 of u64;
+);
 
 macro_rules! split {
     ($($t:ty),+) => {$(

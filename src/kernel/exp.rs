@@ -6,12 +6,14 @@
 //! 2⁻⁵⁷; the last addition dominates the error: less than 1 ulp, as the tests measure. Plain
 //! operations in a fixed order, no fused ones, so that every instruction set gives the same bits.
 
+use super::double::{Double, sum};
+
 /// Adding it rounds a small number to a whole one, which is then in the low bits.
 const ROUNDER: f64 = (3u64 << 51) as f64;
 
 /// ln 2 cut off after 32 bits, and the rest.
-const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
-const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+pub(super) const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
+pub(super) const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
 /// 1/2!, 1/3!, … 1/13!
 const COEFFICIENTS: [f64; 12] = [
@@ -29,26 +31,66 @@ const COEFFICIENTS: [f64; 12] = [
     1.0 / 6_227_020_800.0,
 ];
 
-/// `e` to the power of `x`, for `x` up to 0: what softmax needs. Above it the result is right up
-/// to 700.
+/// `1 + r + r²/2! + …` up to the power `TERMS + 1`, for a small `r`, and `e` beside it.
 #[inline(always)]
-pub(crate) fn exp(x: f64) -> f64 {
-    // Below, even the smallest float64 is too large; a NaN passes through.
-    let inside = if x < -746.0 { -746.0 } else { x };
-    let shifted = inside * std::f64::consts::LOG2_E + ROUNDER;
-    let n = shifted - ROUNDER;
-    let r = (inside - n * LN2_HIGH) - n * LN2_LOW;
-    let mut p = COEFFICIENTS[11];
-    for i in (0..11).rev() {
+fn series<const TERMS: usize>(r: f64, e: f64) -> f64 {
+    let mut p = COEFFICIENTS[TERMS - 1];
+    for i in (0..TERMS - 1).rev() {
         p = p * r + COEFFICIENTS[i];
     }
-    let value = 1.0 + (r + r * r * p);
-    // 2ⁿ in two steps, because a result below the normal numbers needs n below −1022.
+    1.0 + (r + (r * r * p + e))
+}
+
+/// The whole number nearest to `x / ln 2`, as a number, and in the low bits of another.
+#[inline(always)]
+fn nearest(x: f64) -> (f64, f64) {
+    let shifted = x * std::f64::consts::LOG2_E + ROUNDER;
+    (shifted - ROUNDER, shifted)
+}
+
+/// `value · 2ⁿ`, for the `n` in the low bits of `shifted`: in two steps, because a result below the
+/// normal numbers needs `n` below −1022.
+#[inline(always)]
+fn scaled(value: f64, shifted: f64) -> f64 {
     let whole = shifted.to_bits().wrapping_sub(ROUNDER.to_bits()) as i64;
     let half = whole >> 1;
     let power = |n: i64| f64::from_bits(((n + 1023) as u64) << 52);
-    let result = value * power(half) * power(whole - half);
+    value * power(half) * power(whole - half)
+}
+
+/// `e` to the power of `x`, less than 1 ulp off.
+#[inline(always)]
+pub(crate) fn exp(x: f64) -> f64 {
+    // Below, even the smallest float64 is too large, and above, the largest too small; a NaN passes
+    // through.
+    let inside = if x < -746.0 { -746.0 } else { x };
+    let inside = if inside > 710.0 { 710.0 } else { inside };
+    let (n, shifted) = nearest(inside);
+    let r = (inside - n * LN2_HIGH) - n * LN2_LOW;
+    let result = scaled(series::<12>(r, 0.0), shifted);
     if x < -746.0 { 0.0 } else { result }
+}
+
+/// `e` to the power of `x + rest`, a number of at most 800 with digits that it has no room for.
+#[inline(always)]
+pub(super) fn exponential(x: f64, rest: f64) -> f64 {
+    let (n, shifted) = nearest(x);
+    let Double(r, e) = sum(x - n * LN2_HIGH, rest - n * LN2_LOW);
+    scaled(series::<12>(r, e), shifted)
+}
+
+/// `e` to the power of `x`, for a result that is rounded to float32: 2⁻³⁶ off.
+#[inline(always)]
+pub(crate) fn exp_single(x: f64) -> f64 {
+    // Past these bounds, the result is 0 or infinite in float32.
+    let inside = if x < -110.0 { -110.0 } else { x };
+    let inside = if inside > 90.0 { 90.0 } else { inside };
+    let (n, shifted) = nearest(inside);
+    let r = (inside - n * LN2_HIGH) - n * LN2_LOW;
+    // 2ⁿ is a normal float64.
+    let whole = shifted.to_bits().wrapping_sub(ROUNDER.to_bits());
+    let power = f64::from_bits(whole.wrapping_add(1023) << 52);
+    series::<8>(r, 0.0) * power
 }
 
 /// `out[i] = exp(x[i] − largest)`
@@ -61,64 +103,24 @@ pub(crate) fn exp_each<T: super::Element>(x: &[T], max: f64, out: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
-    use super::exp;
-
-    /// exp by the series in 192-bit fixed point would need a big integer; two float64 do: the sum
-    /// of the series in double-double arithmetic, for |x| small, squared up.
-    fn exact(x: f64) -> (f64, f64) {
-        // exp(x) = exp(x / 2^k)^(2^k) with |x / 2^k| < 2^-10: 12 terms give 2^-120.
-        let mut k = 0;
-        let mut small = x;
-        while small.abs() > 1.0 / 1024.0 {
-            small /= 2.0;
-            k += 1;
-        }
-        let mut sum = (1.0, 0.0);
-        let mut term = (1.0, 0.0);
-        for i in 1..16 {
-            term = divided(times(term, (small, 0.0)), f64::from(i));
-            sum = plus(sum, term);
-        }
-        for _ in 0..k {
-            sum = times(sum, sum);
-        }
-        sum
-    }
-
-    fn two_sum(a: f64, b: f64) -> (f64, f64) {
-        let s = a + b;
-        let t = s - a;
-        (s, (a - (s - t)) + (b - t))
-    }
-
-    fn plus(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
-        let (s, e) = two_sum(a.0, b.0);
-        two_sum(s, e + a.1 + b.1)
-    }
-
-    fn times(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
-        let p = a.0 * b.0;
-        let e = a.0.mul_add(b.0, -p);
-        two_sum(p, e + a.0 * b.1 + a.1 * b.0)
-    }
-
-    fn divided(a: (f64, f64), by: f64) -> (f64, f64) {
-        let q = a.0 / by;
-        let e = (-q).mul_add(by, a.0);
-        two_sum(q, (e + a.1) / by)
-    }
+    use super::{exp, exp_single};
+    use crate::kernel::double::tests::exact_exp;
 
     #[test]
     fn within_one_ulp() {
         let mut worst: f64 = 0.0;
         // As far as the oracle's second float64 is a normal number itself.
         for i in 0..370_000u32 {
-            let x = -f64::from(i) * 0.001_771_3;
-            let (high, low) = exact(x);
+            let x = 700.0 - f64::from(i) * 0.003_6;
+            let (high, low) = exact_exp(x);
             let ulp = high.next_up() - high;
             let error = ((exp(x) - high) - low).abs() / ulp;
             worst = worst.max(error);
             assert!(error < 1.0, "{x}: {error} ulp");
+            if (-100.0..88.0).contains(&x) {
+                let bound = high * 2f64.powi(-36);
+                assert!((exp_single(x) - high).abs() < bound, "{x}");
+            }
         }
         assert!(worst > 0.4, "the oracle has lost its teeth: {worst}");
     }
@@ -131,6 +133,11 @@ mod tests {
         assert_eq!(exp(-750.0), 0.0);
         assert!(exp(-745.0) > 0.0 && exp(-745.0) < 1e-323);
         assert!(exp(-720.0) > 0.0 && exp(-720.0) < f64::MIN_POSITIVE);
-        assert!(exp(f64::NAN).is_nan());
+        assert!(exp(f64::NAN).is_nan() && exp_single(f64::NAN).is_nan());
+        assert!(exp(709.782_712_893_383) > 1.797e308 && exp(709.782_712_893_383) <= f64::MAX);
+        assert_eq!(exp(709.782_712_893_385), f64::INFINITY);
+        assert_eq!(exp(f64::INFINITY), f64::INFINITY);
+        assert_eq!(exp_single(-1e9) as f32, 0.0);
+        assert_eq!(exp_single(1e9) as f32, f32::INFINITY);
     }
 }

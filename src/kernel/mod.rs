@@ -15,6 +15,7 @@ mod arith;
 mod both;
 mod convert;
 mod counts;
+mod double;
 mod element;
 mod exact;
 mod exp;
@@ -24,12 +25,15 @@ mod gather;
 mod heap;
 mod lanes;
 mod leaf;
+mod log;
 mod mask;
 mod mean;
 mod pairs;
+mod pow;
 mod power;
 mod reducer;
 mod scale;
+mod select;
 mod sum;
 mod sum_columns;
 mod sum_rows;
@@ -42,12 +46,13 @@ pub(crate) use affine::{
 };
 pub(crate) use arg::{ArgExtreme, Indexed};
 pub(crate) use arith::{
-    Abs, Add, Binary, Clip, Divide, Divisor, Identity, Maximum, Minimum, Multiply, Negate,
-    Reversed, Sqrt, Square, Subtract, each, each_scalar, each_scalar_streaming, each_streaming,
-    repeat_each,
+    Abs, Add, Binary, Clip, Divide, Divisor, Equal, Exp, Greater, GreaterEqual, Identity, IsFinite,
+    IsNan, Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual, Power, Reversed,
+    Round, RoundDecimals, Sign, Sqrt, Square, Subtract, each, each_scalar, each_scalar_streaming,
+    each_streaming, repeat_each,
 };
 pub(crate) use both::Both;
-pub(crate) use convert::{Narrow, Stored, Wide, read, write};
+pub(crate) use convert::{Flag, Narrow, Stored, Wide, read, write};
 pub(crate) use counts::{Counts, count_columns, count_rows};
 pub(crate) use element::{Element, Integer, Real};
 pub(crate) use exact::ExactSum;
@@ -65,6 +70,7 @@ pub(crate) use pairs::{
 pub(crate) use power::{exponent_of, power_of_two, times_power};
 pub(crate) use reducer::{Many, One, Reducer, Tile, Tree, join_nodes, no_elements};
 pub(crate) use scale::{Nodes, Partial, Scale};
+pub(crate) use select::select;
 pub(crate) use sum::Sums;
 pub(crate) use sum_columns::COLUMN_BLOCK;
 pub(crate) use terms::{Deviation, Itself, Magnitude, Spread, Squared, is_safe_root};

@@ -94,6 +94,20 @@ impl<'a> Bits<'a> {
         }
         true
     }
+
+    /// Calls `f` with each index of `range` whose bit is not set, in order.
+    #[inline]
+    pub(crate) fn each_unset(&self, range: Range<usize>, mut f: impl FnMut(usize)) {
+        let mut i = range.start;
+        while i < range.end {
+            let mut unset = first(!self.word(i), range.end - i);
+            while unset != 0 {
+                f(i + unset.trailing_zeros() as usize);
+                unset &= unset - 1;
+            }
+            i += 64;
+        }
+    }
 }
 
 /// Words of a bitmap that are made at once: some milliseconds at most.
@@ -217,6 +231,12 @@ mod tests {
                         let expected = (i..end).filter(|&k| pattern(offset + k)).count();
                         assert_eq!(bits.count(i..end), expected);
                         assert_eq!(bits.all(i..end), expected == end - i);
+                        let mut unset = 0;
+                        bits.each_unset(i..end, |k| {
+                            assert!(!pattern(offset + k));
+                            unset += 1;
+                        });
+                        assert_eq!(unset, end - i - expected);
                         let mut spread = vec![true; end - i];
                         bits.spread(crate::dispatch::Level::Portable, i..end, &mut spread);
                         assert!((i..end).all(|k| spread[k - i] == pattern(offset + k)));

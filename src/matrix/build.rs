@@ -8,7 +8,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
-use super::{Chunk, Column, Form, Matrix, Values, expand, list, some_nulls, tensor, union};
+use super::{
+    Chunk, Column, Form, Matrix, Values, expand, list, size_of_element, some_nulls, tensor, union,
+};
 use crate::error::{Error, Result};
 
 /// What can be seen as a matrix.
@@ -188,9 +190,7 @@ impl Matrix {
     /// Refuses a shape whose bytes cannot be counted.
     pub(super) fn check_size(&self) -> Result<()> {
         let (rows, width) = (self.rows, self.width);
-        let bytes = self
-            .element
-            .primitive_width()
+        let bytes = size_of_element(&self.element)
             .and_then(|size| rows.checked_mul(width)?.checked_mul(size))
             .filter(|bytes| isize::try_from(*bytes).is_ok());
         match bytes {

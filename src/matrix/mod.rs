@@ -44,7 +44,7 @@ pub(crate) use plain::dense_numbers;
 pub(crate) use rebuild::array_of;
 pub(crate) use result::{ChunkNulls, Like};
 pub(crate) use source::{Gathered, Source, TileWorkspace, Wanted};
-pub(crate) use storage::{Number, Reader, Writer, held};
+pub(crate) use storage::{Number, Reader, Writer, held, size_of_element};
 pub(crate) use view::{Part, Scratch, TILE, View, steps};
 
 use self::scattered::Scattered;
@@ -159,7 +159,7 @@ impl Matrix {
 
     /// Bytes of all elements.
     pub fn bytes(&self) -> usize {
-        self.rows * self.width * self.element.primitive_width().unwrap_or(0)
+        self.rows * self.width * size_of_element(&self.element).unwrap_or(0)
     }
 
     /// Chunks that the rows lie in.

@@ -72,7 +72,8 @@ impl Matrix {
             return None;
         };
         let is_one_level = matches!(&self.form, Form::Lists(levels) if levels.len() == 1);
-        if !is_one_level || column.nulls.is_some() || !inner_nulls.is_empty() {
+        let has_bits = self.element == DataType::Boolean;
+        if !is_one_level || has_bits || column.nulls.is_some() || !inner_nulls.is_empty() {
             return None;
         }
         let numbers = numbers(rows * self.width, column.values.clone())?;

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, StructArray,
-    make_array,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, RecordBatch,
+    StructArray, make_array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
 use super::scattered::{Offsets, Scattered};
-use super::{Bits, Chunk, Column, Form, Mask, Matrix, Number, Values, expand, unaccepted, union};
+use super::{
+    Bits, Chunk, Column, Form, Mask, Matrix, Number, Values, expand, from_words, size_of_element,
+    unaccepted, union,
+};
 use crate::buffer::{Output, vec_with_capacity};
 use crate::dispatch::{run, settings};
 use crate::error::{Error, Result};
@@ -109,7 +112,7 @@ impl Matrix {
 
     /// The elements of scattered rows, one behind the other; zeros in null rows.
     fn gathered(&self, chunk: &Chunk, elements: &Scattered) -> Result<Column> {
-        let size = self.element.primitive_width().unwrap_or(0);
+        let size = size_of_element(&self.element).unwrap_or(0);
         let (width, row_bytes) = (self.width, self.width * size);
         let mut values = Output::<u8>::new(chunk.rows * row_bytes)?;
         let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
@@ -132,7 +135,7 @@ impl Matrix {
 
     /// All elements of a column.
     fn elements_to_array(&self, column: &Column) -> Result<ArrayRef> {
-        let len = column.values.len() / self.element.primitive_width().unwrap_or(1).max(1);
+        let len = column.values.len() / size_of_element(&self.element).unwrap_or(1).max(1);
         self.column_to_array(column, None, len)
     }
 
@@ -205,13 +208,25 @@ impl Matrix {
     }
 }
 
-/// A primitive array over a buffer.
+/// A primitive array over a buffer; of bytes that say yes or no, their bits.
 pub(super) fn primitive(
     element: &DataType,
     values: Buffer,
     len: usize,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
+    if *element == DataType::Boolean {
+        let bits = from_words(len, |from| {
+            let (eights, rest) = values[from..len.min(from + 64)].as_chunks::<8>();
+            // Eight bytes of 0 or 1 times this have their bits in the highest byte.
+            let packed = |flags: &[u8; 8]| {
+                u64::from_le_bytes(*flags).wrapping_mul(0x0102_0408_1020_4080) >> 56
+            };
+            let word = rest.iter().rev().fold(0, |word, flag| word << 1 | u64::from(*flag));
+            eights.iter().rev().fold(word, |word, flags| word << 8 | packed(flags))
+        })?;
+        return Ok(Arc::new(BooleanArray::new(bits.into_inner(), nulls)));
+    }
     let data = ArrayData::builder(element.clone()).len(len).add_buffer(values).nulls(nulls);
     Ok(make_array(data.build().map_err(arrow)?))
 }

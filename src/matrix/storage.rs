@@ -14,7 +14,7 @@ use pulp::bytemuck::Pod;
 
 use crate::dispatch::vendor::Vendor;
 use crate::dispatch::{Level, settings};
-use crate::kernel::{Body, Element, Narrow, Simd, Stored, Wide, read, write};
+use crate::kernel::{Body, Element, Flag, Narrow, Simd, Stored, Wide, read, write};
 
 /// A type that kernels compute on, with the Arrow type that stores it.
 pub(crate) trait Number: Element + Vendor + ArrowNativeType + Pod {
@@ -82,6 +82,14 @@ impl<W: Number> Writer<W> {
     }
 }
 
+/// Bytes in which a matrix holds an element of a type: one for a yes or no, whatever Arrow does.
+pub(crate) fn size_of_element(element: &DataType) -> Option<usize> {
+    match element {
+        DataType::Boolean => Some(1),
+        number => number.primitive_width(),
+    }
+}
+
 /// A number as a stored type holds it, if it can: rounded, if need be, to a float.
 pub(crate) fn held<W: Number>(x: W, stored: &DataType) -> Option<W> {
     let (reader, writer) = (W::reader(stored)?, W::writer(stored)?);
@@ -136,20 +144,20 @@ macro_rules! numbers {
             }
             fn writer(stored: &DataType) -> Option<Writer<Self>> {
                 by_type!(Writer, stored; Float16 f16, Float32 f32, Float64 f64, Int8 i8, Int16 i16,
-                    Int32 i32, Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64)
+                    Int32 i32, Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64, Boolean Flag)
             }
         }
     )+};
 }
 
 numbers! {
-    f32 = Float32Type, from Float16 f16, Float32 f32;
+    f32 = Float32Type, from Float16 f16, Float32 f32, Boolean Flag;
     // Every type: what functions that give floats compute on.
     f64 = Float64Type, from Float16 f16, Float32 f32, Float64 f64, Int8 i8, Int16 i16, Int32 i32,
-        Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64;
+        Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64, Boolean Flag;
     i64 = Int64Type, from Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt8 u8, UInt16 u16,
-        UInt32 u32;
-    u64 = UInt64Type, from UInt64 u64;
+        UInt32 u32, Boolean Flag;
+    u64 = UInt64Type, from UInt64 u64, Boolean Flag;
 }
 
 /// Integers that are narrower than what kernels compute on: sums, differences and products alone

@@ -92,6 +92,7 @@ fn takes(kind: OptionKind) -> String {
         OptionKind::Order => "{1, 2, inf}".to_owned(),
         OptionKind::Choice(words) => format!("{{'{}'}}", words.join("', '")),
         OptionKind::Bound => "number or None".to_owned(),
+        OptionKind::Fraction => "number from 0 to 1".to_owned(),
         OptionKind::Type => "str, or a type of pyarrow, NumPy, polars or Python".to_owned(),
     }
 }

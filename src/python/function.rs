@@ -335,7 +335,7 @@ impl PyFunction {
     }
 
     /// What each option may be: ``"axis"``, ``"flag"``, ``"count"``, ``"order"``, ``"bound"``,
-    /// ``"type"``, or a tuple of the words to choose from.
+    /// ``"fraction"``, ``"type"``, or a tuple of the words to choose from.
     #[getter]
     fn option_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kinds = PyDict::new(py);
@@ -346,6 +346,7 @@ impl PyFunction {
                 OptionKind::Count(_) => "count",
                 OptionKind::Order => "order",
                 OptionKind::Bound => "bound",
+                OptionKind::Fraction => "fraction",
                 OptionKind::Type => "type",
                 OptionKind::Choice(words) => {
                     kinds.set_item(option.name, PyTuple::new(py, words)?)?;
@@ -363,13 +364,15 @@ impl PyFunction {
         self.0.axis.and_then(axis)
     }
 
-    /// What runs it: ``"statistic"``, ``"elementwise"``, ``"pairs"``, ``"transform"``,
-    /// ``"product"``, ``"columns"``, ``"top_k"`` or ``"transpose"``.
+    /// What runs it: ``"statistic"``, ``"quantile"``, ``"elementwise"``, ``"choice"``,
+    /// ``"pairs"``, ``"transform"``, ``"product"``, ``"columns"``, ``"top_k"`` or ``"transpose"``.
     #[getter]
     fn driver(&self) -> &'static str {
         match self.0.driver {
             Driver::Statistic(_) => "statistic",
+            Driver::Quantile => "quantile",
             Driver::Elementwise(_) => "elementwise",
+            Driver::Choice(_) => "choice",
             Driver::Pairs(_) => "pairs",
             Driver::Transform(_) => "transform",
             Driver::Product(_) => "product",

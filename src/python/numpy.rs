@@ -352,7 +352,7 @@ pub(super) fn as_array<'py>(
     let Some(numpy) = NumPy::loaded(py) else {
         return Err(Kind::Base.error("numpy is not imported"));
     };
-    let is_masked = matrix.has_nulls() && (masks || matrix.element_type().is_integer());
+    let is_masked = matrix.has_nulls() && (masks || !matrix.element_type().is_floating());
     let (buffer, is_shared) = match matrix.one_run() {
         Some(run) => (run, is_shared),
         None => (detached(py, || matrix.filled())?, false),
@@ -360,6 +360,7 @@ pub(super) fn as_array<'py>(
     let dtype = match matrix.element_type() {
         DataType::Float32 => numpy.float32.bind(py).clone(),
         DataType::Float64 => numpy.float64.bind(py).clone(),
+        DataType::Boolean => numpy.dtype.bind(py).call1((intern!(py, "bool"),))?,
         // Arrow's names of numbers are NumPy's, but for the case.
         other => numpy.dtype.bind(py).call1((other.to_string().to_lowercase(),))?,
     };

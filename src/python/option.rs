@@ -31,7 +31,7 @@ pub(super) fn take(
             Some(word) => Some(word),
             None => bound(function, spec.name, object)?,
         },
-        OptionKind::Bound => bound(function, spec.name, object)?,
+        OptionKind::Bound | OptionKind::Fraction => bound(function, spec.name, object)?,
         OptionKind::Type => type_name(object)?.map(OptionValue::Text),
     };
     value.ok_or_else(|| {

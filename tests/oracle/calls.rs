@@ -373,11 +373,17 @@ fn other_values(name: &str, kind: OptionKind, element: &DataType) -> Vec<OptionV
         (OptionKind::Count(default), "ddof") => {
             (0..3).filter(|n| *n != default as i64).map(Into::into).collect()
         }
+        (OptionKind::Count(0), "decimals") => [1i64, 3, 20, 400].map(Into::into).to_vec(),
         (OptionKind::Count(_), "k") => [0i64, 1, 3, 1000].map(Into::into).to_vec(),
         (OptionKind::Order, "ord") => {
             vec![1i64.into(), "inf".into(), 1.0.into(), 2i64.into(), f64::INFINITY.into()]
         }
-        (OptionKind::Choice(words), "metric") => words[1..].iter().map(|w| (*w).into()).collect(),
+        (OptionKind::Fraction, "q") => vec![0i64.into(), 0.1.into(), 0.75.into(), 1.0.into()],
+        (OptionKind::Choice(words), "interpolation") => {
+            words[1..].iter().map(|w| (*w).into()).collect()
+        }
+        // Behind them are other names of the same, see tests/registry.rs.
+        (OptionKind::Choice(words), "metric") => words[1..4].iter().map(|w| (*w).into()).collect(),
         (OptionKind::Bound, "min") => vec![bounds(element).0.into()],
         (OptionKind::Bound, "max") => {
             // And one that narrow integers cannot hold.

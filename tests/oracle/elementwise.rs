@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 
 use super::Table;
-use super::numbers::{Number, integer, limits, rounded};
+use super::numbers::{Number, integer, limits, rounded, roundoff};
 use super::outcome::{Failure, Outcome};
 use super::spec::{Answer, Other, Settings, held, precedes, real_type};
 
@@ -14,7 +14,7 @@ pub enum Fault {
     ByZero,
 }
 
-type One = Result<Number, Fault>;
+pub type One = Result<Number, Fault>;
 
 /// A table of type `to` with `f` of each element that is there, null rows as told.
 fn table_of(
@@ -42,12 +42,17 @@ fn table_of(
     Ok(Outcome::of_table(&Table { element: to.clone(), width: x.width, rows }))
 }
 
-fn unary(x: &Table, to: &DataType, f: impl Fn(Number) -> One) -> Answer {
+pub fn unary(x: &Table, to: &DataType, f: impl Fn(Number) -> One) -> Answer {
     let is_null = |row: usize| x.rows[row].is_none();
     table_of(x, to, is_null, |row, column| x.get(row, column).map(&f))
 }
 
 pub fn binary(x: &Table, y: &Other, f: fn(&DataType, Number, Number) -> One) -> Answer {
+    binary_to(x, y, &x.element, |a, b| f(&x.element, a, b))
+}
+
+/// `f` of each element and that of `y` beside it, stored as `to`.
+pub fn binary_to(x: &Table, y: &Other, to: &DataType, f: impl Fn(Number, Number) -> One) -> Answer {
     let plain = match y {
         Other::Number(number) => Some(Number::Float(*number)),
         Other::Integer(number) => Some(Number::Int(*number)),
@@ -76,9 +81,7 @@ pub fn binary(x: &Table, y: &Other, f: fn(&DataType, Number, Number) -> One) -> 
                 _ => false,
             }
     };
-    table_of(x, &x.element, is_null, |row, column| {
-        Some(f(&x.element, x.get(row, column)?, other(row, column)?))
-    })
+    table_of(x, to, is_null, |row, column| Some(f(x.get(row, column)?, other(row, column)?)))
 }
 
 /// One IEEE operation, rounded once to the type: a float64 holds enough digits that rounding its
@@ -145,6 +148,74 @@ pub fn square(x: &Table) -> Answer {
 pub fn sqrt(x: &Table) -> Answer {
     let to = real_type(&x.element);
     unary(x, &to, |v| Ok(rounded(&to, v.to_f64().sqrt())))
+}
+
+/// An answer that the machine's own library may have rounded otherwise: both are less than 1 ulp off.
+fn nearly(answer: Answer) -> Answer {
+    answer.map(|mut outcome| {
+        let part = &mut outcome.parts[0];
+        let smallest = match part.element {
+            DataType::Float16 => (-24f64).exp2(),
+            DataType::Float32 => (-149f64).exp2(),
+            _ => f64::from_bits(1),
+        };
+        let value = |bits: &Option<u64>| bits.map_or(0.0, |bits| part.value(bits));
+        let near = |v: f64| {
+            if v.is_finite() {
+                2.0 * smallest + 4.0 * roundoff(&part.element) * v.abs()
+            } else {
+                0.0
+            }
+        };
+        part.within = Some(part.bits.iter().map(value).map(near).collect());
+        outcome
+    })
+}
+
+pub fn elementary(x: &Table, f: fn(f64) -> f64) -> Answer {
+    let to = real_type(&x.element);
+    nearly(unary(x, &to, |v| Ok(rounded(&to, f(v.to_f64())))))
+}
+
+pub fn power(x: &Table, y: &Other) -> Answer {
+    if x.element.is_floating() {
+        return nearly(binary(x, y, |element, a, b| {
+            Ok(rounded(element, a.to_f64().powf(b.to_f64())))
+        }));
+    }
+    binary(x, y, |element, a, b| {
+        let (a, b) = (a.to_i128(), b.to_i128());
+        let exact = match (a, b) {
+            (0 | 1, 0..) => Some(if b == 0 { 1 } else { a }),
+            (1, _) => Some(1),
+            (-1, _) => Some(if b % 2 == 0 { 1 } else { -1 }),
+            _ => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
+        };
+        exact.and_then(|x| integer(element, x)).ok_or(Fault::Overflow)
+    })
+}
+
+pub fn sign(x: &Table) -> Answer {
+    unary(x, &x.element, |v| match v {
+        Number::Float(v) if v.is_nan() => Ok(Number::Float(v)),
+        Number::Float(v) if v == 0.0 => Ok(Number::Float(0.0)),
+        Number::Float(v) => Ok(Number::Float(v.signum())),
+        whole => integer(&x.element, whole.to_i128().signum()).ok_or(Fault::Overflow),
+    })
+}
+
+pub fn round(x: &Table, settings: &Settings) -> Answer {
+    unary(x, &x.element, |v| match v {
+        Number::Float(v) => {
+            let scale = 10f64.powi(settings.decimals as i32);
+            let scaled = v * scale;
+            // Beyond, numbers have no digits behind the point.
+            let is_whole = scaled.is_nan() || scaled.abs() >= 2f64.powi(52);
+            let near = if is_whole { v } else { scaled.round_ties_even() / scale };
+            Ok(rounded(&x.element, near))
+        }
+        whole => Ok(whole),
+    })
 }
 
 pub fn clip(x: &Table, settings: &Settings) -> Answer {

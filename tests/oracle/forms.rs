@@ -257,7 +257,7 @@ pub fn read(matrix: &Matrix) -> (Vec<bool>, Vec<Option<u64>>) {
     let (mut row_is_null, mut bits) = (Vec::new(), Vec::new());
     for array in matrix.to_arrays().unwrap() {
         let mut values = array.clone();
-        let is_flat = array.data_type().is_numeric();
+        let is_flat = array.data_type().is_numeric() || *array.data_type() == DataType::Boolean;
         let rows = if is_flat { array.len() / width.max(1) } else { array.len() };
         row_is_null.extend((0..rows).map(|row| !is_flat && array.is_null(row)));
         let mut take = |row: usize, all: &[Option<u64>], from: usize| {

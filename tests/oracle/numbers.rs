@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
@@ -92,6 +93,7 @@ impl Number {
             (Self::Float(x), DataType::Float32) => u64::from((x as f32).to_bits()),
             (Self::Float(x), DataType::Float64) if x.is_nan() => 0x7ff8_0000_0000_0000,
             (Self::Float(x), DataType::Float64) => x.to_bits(),
+            (yes_or_no, DataType::Boolean) => u64::from(yes_or_no == Self::UInt(1)),
             (integer, other) => {
                 let bytes = other.primitive_width().expect("a type of numbers");
                 let unused = 64 - 8 * bytes as u32;
@@ -316,6 +318,9 @@ pub fn options(array: &dyn Array) -> Vec<Option<Number>> {
 
 /// The bits of an array's elements.
 pub fn bits(array: &dyn Array) -> Vec<Option<u64>> {
+    if let Some(flags) = array.as_boolean_opt() {
+        return flags.iter().map(|flag| flag.map(u64::from)).collect();
+    }
     with_stored!(array.data_type(), T => {
         let array = array.as_any().downcast_ref::<PrimitiveArray<T>>().unwrap();
         array.iter().map(|x| x.map(<T as Stored>::bits)).collect()

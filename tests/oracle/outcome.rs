@@ -118,7 +118,7 @@ impl Part {
         Self { shape, row_is_null, bits, ..Self::of_values(element, &[]) }
     }
 
-    fn value(&self, bits: u64) -> f64 {
+    pub fn value(&self, bits: u64) -> f64 {
         match self.element {
             DataType::Float64 => f64::from_bits(bits),
             DataType::Float32 => f32::from_bits(bits as u32).into(),

@@ -61,6 +61,10 @@ impl Raw {
                 });
                 self.values.push(bytes.collect::<Vec<_>>().concat());
             }
+            Some(DataType::Boolean) => {
+                let flags = chunks.iter().flat_map(|chunk| chunk.as_boolean().values());
+                self.values.push(flags.map(u8::from).collect());
+            }
             other => panic!("no raw form of {other:?}"),
         }
     }

@@ -1,5 +1,7 @@
 //! Reductions, one sequence at a time.
 
+use std::cmp::Ordering;
+
 use arrow_schema::DataType;
 
 use super::Table;
@@ -179,6 +181,39 @@ pub fn norm(x: &Table, settings: &Settings) -> Answer {
                 let (squares, by) = float_sum(s, &x.element, |v| v * v, power_for_squares);
                 squares.sqrt() / by
             }
+        }
+    })
+}
+
+/// By sorting; what lies between two places as it is written in NumPy's documentation.
+pub fn quantile(x: &Table, settings: &Settings, q: f64, interpolation: &str) -> Answer {
+    reals(x, settings, 1, |s| {
+        let mut sorted: Vec<Number> = s.iter().flatten().copied().collect();
+        if sorted.iter().any(|v| v.is_nan()) {
+            return f64::NAN;
+        }
+        sorted.sort_by(|a, b| match (precedes(*a, *b), precedes(*b, *a)) {
+            (true, _) => Ordering::Less,
+            (_, true) => Ordering::Greater,
+            _ => Ordering::Equal,
+        });
+        let place = q * (sorted.len() - 1) as f64;
+        let (index, part) = (place.floor() as usize, place.fract());
+        let a = sorted[index].to_f64();
+        let b = sorted[(index + 1).min(sorted.len() - 1)].to_f64();
+        // Halves and parts of numbers whose sum or distance is past float64.
+        let (sum, distance) = (a + b, b - a);
+        match interpolation {
+            _ if part == 0.0 || a == b => a,
+            "lower" => a,
+            "higher" => b,
+            "midpoint" if sum.is_finite() => sum / 2.0,
+            "midpoint" => a / 2.0 + b / 2.0,
+            "nearest" => sorted[place.round_ties_even() as usize].to_f64(),
+            "linear" if !distance.is_finite() => a * (1.0 - part) + b * part,
+            "linear" if part < 0.5 => a + distance * part,
+            "linear" => b - distance * (1.0 - part),
+            other => panic!("no oracle knows the interpolation {other}"),
         }
     })
 }

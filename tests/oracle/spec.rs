@@ -1,11 +1,13 @@
 //! The naive answer of every function. A function that has no answer here fails the tests.
 
+use std::cmp::Ordering;
+
 use arrow_schema::DataType;
 use raptors_arrow::compute::OptionValue;
 
 use super::numbers::{self, Number, integer, rounded};
 use super::outcome::{Failure, Outcome};
-use super::{Table, elementwise, pairs, products, reduce, transform};
+use super::{Table, comparison, elementwise, pairs, products, reduce, transform};
 
 /// A second argument.
 #[derive(Clone, Debug)]
@@ -42,6 +44,9 @@ pub struct Settings {
     pub safe: bool,
     pub metric: String,
     pub k: usize,
+    pub decimals: usize,
+    pub q: f64,
+    pub interpolation: String,
 }
 
 impl Default for Settings {
@@ -58,6 +63,9 @@ impl Default for Settings {
             safe: true,
             metric: String::new(),
             k: 0,
+            decimals: 0,
+            q: 0.5,
+            interpolation: String::new(),
         }
     }
 }
@@ -73,12 +81,16 @@ impl Settings {
             ("min_count", OptionValue::Count(n)) => self.min_count = *n as usize,
             ("ddof", OptionValue::Count(n)) => self.ddof = *n as usize,
             ("k", OptionValue::Count(n)) => self.k = *n as usize,
+            ("decimals", OptionValue::Count(n)) => self.decimals = *n as usize,
             ("ord", OptionValue::Count(1)) => self.order = Order::One,
             ("ord", OptionValue::Count(2)) => self.order = Order::Two,
             ("ord", OptionValue::Number(1.0)) => self.order = Order::One,
             ("ord", OptionValue::Number(2.0)) => self.order = Order::Two,
             ("ord", OptionValue::Number(f64::INFINITY)) => self.order = Order::Infinity,
             ("ord", OptionValue::Text(word)) if word == "inf" => self.order = Order::Infinity,
+            ("q", OptionValue::Number(q)) => self.q = *q,
+            ("q", OptionValue::Count(q)) => self.q = *q as f64,
+            ("interpolation", OptionValue::Text(word)) => self.interpolation.clone_from(word),
             ("metric", OptionValue::Text(word)) => self.metric.clone_from(word),
             ("min", value) => self.min = bound(value),
             ("max", value) => self.max = bound(value),
@@ -133,6 +145,8 @@ pub fn answer(name: &str, x: &Table, y: &Other, settings: &Settings) -> Answer {
         "var" => reduce::var(x, settings, false),
         "std" => reduce::var(x, settings, true),
         "norm" => reduce::norm(x, settings),
+        "median" => reduce::quantile(x, settings, 0.5, "midpoint"),
+        "quantile" => reduce::quantile(x, settings, settings.q, &settings.interpolation),
         "add" | "broadcast_add" => elementwise::binary(x, y, elementwise::add),
         "subtract" => elementwise::binary(x, y, elementwise::subtract),
         "multiply" | "scale" => elementwise::binary(x, y, elementwise::multiply),
@@ -143,6 +157,22 @@ pub fn answer(name: &str, x: &Table, y: &Other, settings: &Settings) -> Answer {
         "abs" => elementwise::abs(x),
         "square" => elementwise::square(x),
         "sqrt" => elementwise::sqrt(x),
+        "exp" => elementwise::elementary(x, f64::exp),
+        "log" => elementwise::elementary(x, f64::ln),
+        "power" => elementwise::power(x, y),
+        "sign" => elementwise::sign(x),
+        "round" => elementwise::round(x, settings),
+        "greater" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_gt)),
+        "greater_equal" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_ge)),
+        "less" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_lt)),
+        "less_equal" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_le)),
+        "equal" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_eq)),
+        "not_equal" => comparison::compare(x, y, |order| order.is_none_or(Ordering::is_ne)),
+        "is_null" => comparison::is_null(x),
+        "fill_null" => comparison::fill_null(x, y),
+        "nan_to_null" => comparison::nan_to_null(x),
+        "isnan" => comparison::ask(x, f64::is_nan),
+        "isfinite" => comparison::ask(x, f64::is_finite),
         "clip" => elementwise::clip(x, settings),
         "cast" => elementwise::cast(x, settings),
         "transpose" => Ok(elementwise::transpose(x)),

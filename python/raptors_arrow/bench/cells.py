@@ -81,6 +81,11 @@ VECTORS = (
     "top_k",
     "pairwise",
 )
+#: Functions of single elements, and quantiles.
+ELEMENTARY = (
+    *("exp", "log", "power", "round", "sign", "greater", "isnan"),
+    *(f"median{axis}" for axis in AXES),
+)
 
 
 def _seed() -> Iterable[Cell]:
@@ -128,6 +133,12 @@ def _nulls() -> Iterable[Cell]:
         for function in NULLED:
             if not function.endswith("_axis1"):
                 yield Cell("nulls", function + kind, "float32", 200_000, 64)
+def _elementary() -> Iterable[Cell]:
+    # From 1 MB on.
+    for dtype in FLOATS:
+        for side in (512, 1024, 2048):
+            for function in ELEMENTARY:
+                yield Cell("elementary", function, dtype, side, side)
 
 
 def _memory() -> Iterable[Cell]:
@@ -147,6 +158,7 @@ SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "overhead": _overhead,
     "vectors": _vectors,
     "nulls": _nulls,
+    "elementary": _elementary,
     "memory": _memory,
 }
 

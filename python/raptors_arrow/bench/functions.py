@@ -23,7 +23,7 @@ from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
 from raptors_arrow.bench.nulls import null_functions
 
-__all__ = ["FUNCTIONS", "Answer", "Function"]
+__all__ = ["FUNCTIONS", "Answer", "Function", "positive"]
 
 
 def _all(cell: Cell) -> int:
@@ -164,9 +164,55 @@ def _pairwise(i: Inputs) -> Answer:
     return Answer(far, 2, i.width, (xx[:, None] + qq) / far)
 
 
+def positive(i: Inputs) -> Values:
+    """Give the magnitudes of the matrix, which have logarithms."""
+    return i.keep("positive", lambda: np.abs(i.x))
+
+
+def _flags(cell: Cell) -> int:
+    # A byte for each element, counted in elements.
+    return cell.elements // cell.itemsize
+
+
+def _elementary() -> dict[str, Function]:
+    def of(
+        name: str, answer: Callable[[Inputs], Answer], *args: Any, results: Any = _all
+    ) -> Function:
+        call = getattr(ra, name)
+        return Function(
+            name, lambda i: partial(call, i.arrow, *args), answer, results, elementwise=True
+        )
+
+    return {
+        "exp": of("exp", lambda i: Answer(np.exp(_wide(i.x)), 2)),
+        "log": Function(
+            "log",
+            lambda i: partial(ra.log, i.keep("log", lambda: i.arrow_of(positive(i)))),
+            lambda i: Answer(np.log(_wide(positive(i))), 2),
+            _all,
+            elementwise=True,
+        ),
+        "power": of("power", lambda i: Answer(_wide(i.x) ** 3, 4), 3),
+        "round": of("round", lambda i: Answer(np.round(i.x))),
+        "sign": of("sign", lambda i: Answer(np.sign(i.x))),
+        "greater": of("greater", lambda i: Answer(i.x > 0.5), 0.5, results=_flags),
+        "isnan": of("isnan", lambda i: Answer(np.isnan(i.x)), results=_flags),
+        **{
+            f"median{suffix}": Function(
+                "median",
+                _call("median", "arrow", axis=axis),
+                _along(lambda i, axis: Answer(np.median(_wide(i.x), axis=axis), 1), axis),
+                results,
+            )
+            for suffix, (axis, results) in AXES.items()
+        },
+    }
+
+
 FUNCTIONS: dict[str, Function] = (
     _reductions()
     | null_functions()
+    | _elementary()
     | {
         "broadcast_add": Function(
             "broadcast_add",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from raptors_arrow.bench.functions import positive
 from raptors_arrow.bench.inputs import TOP, Inputs
 
 __all__ = ["AXES", "REDUCTIONS", "Call", "Jobs", "Maker", "numpy_jobs", "numpy_out_jobs"]
@@ -51,7 +52,18 @@ def numpy_jobs() -> Jobs:
     jobs: dict[str, Maker] = {
         name + suffix: reduce(name, axis) for name in REDUCTIONS for suffix, axis in AXES.items()
     }
+    jobs |= {
+        f"median{suffix}": lambda i, axis=axis: partial(np.median, i.x, axis=axis)  # type: ignore[misc]
+        for suffix, axis in AXES.items()
+    }
     return jobs | {
+        "exp": lambda i: partial(np.exp, i.x),
+        "log": lambda i: partial(np.log, positive(i)),
+        "power": lambda i: partial(np.power, i.x, 3),
+        "round": lambda i: partial(np.round, i.x),
+        "sign": lambda i: partial(np.sign, i.x),
+        "greater": lambda i: partial(np.greater, i.x, 0.5),
+        "isnan": lambda i: partial(np.isnan, i.x),
         "broadcast_add": lambda i: partial(np.add, i.x, i.row),
         "scale": lambda i: partial(np.multiply, i.x, i.factor),
         "dot": lambda i: partial(np.einsum, "ij,ij->i", i.x, i.other),

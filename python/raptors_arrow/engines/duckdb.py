@@ -209,4 +209,6 @@ def _duck(type: Any) -> str:
     if pa.types.is_nested(type):
         width = type.list_size if pa.types.is_fixed_size_list(type) else ""
         return f"{_duck(type.value_type)}[{width}]"
+    if pa.types.is_boolean(type):
+        return "BOOLEAN"
     return next(name for name, number in _NUMBERS.items() if number.equals(type))

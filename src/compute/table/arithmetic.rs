@@ -5,7 +5,7 @@ use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
-const Y: Argument = argument(
+pub(super) const Y: Argument = argument(
     "y",
     ArgumentKind::Operand,
     "A number, a 1-D array (one value per column, or per row with axis=0), a list of one \
@@ -14,11 +14,13 @@ const Y: Argument = argument(
 const FACTOR: Argument = argument("factor", ArgumentKind::Number, "The number to multiply by.");
 const ROW: Argument = argument("row", ArgumentKind::Row, "One value per column.");
 
-const AXIS: OptionSpec = option(
+pub(super) const AXIS: OptionSpec = option(
     "axis",
     OptionKind::Axis(None),
     "0: a 1-D y holds one value per row; None or 1: one per column.",
 );
+const DECIMALS: OptionSpec =
+    placed("decimals", OptionKind::Count(0), "How many digits behind the point are left.");
 const LOWEST: OptionSpec =
     placed("min", OptionKind::Bound, "Smaller elements become this; None leaves them.");
 const HIGHEST: OptionSpec =
@@ -110,6 +112,27 @@ pub(super) static TABLE: &[Function] = &[
         Operation::Sqrt,
         &[],
         "The square root of every element; of integers in float64.",
+    ),
+    unary("exp", Operation::Exp, &[], "e to the power of every element; of integers in float64."),
+    unary(
+        "log",
+        Operation::Log,
+        &[],
+        "The natural logarithm of every element; of integers in float64.",
+    ),
+    binary(
+        "power",
+        Operation::Power,
+        WITH_Y,
+        &[AXIS],
+        "x to the power of y, element by element; of integers if it is one that fits.",
+    ),
+    unary("sign", Operation::Sign, &[], "1, -1 or 0 as each element is above, below or at zero."),
+    unary(
+        "round",
+        Operation::Round,
+        &[DECIMALS],
+        "The nearest whole number, or number of so many decimals; of two the even one.",
     ),
     unary(
         "clip",

@@ -1,6 +1,7 @@
 //! The entries of all functions, one file per family.
 
 mod arithmetic;
+mod comparison;
 mod matrix;
 mod pairs;
 mod reductions;
@@ -15,6 +16,7 @@ use super::registry::{Argument, ArgumentKind, Function};
 pub(super) static FAMILIES: &[&[Function]] = &[
     reductions::TABLE,
     arithmetic::TABLE,
+    comparison::TABLE,
     pairs::TABLE,
     transforms::TABLE,
     matrix::TABLE,

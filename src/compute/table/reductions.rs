@@ -1,6 +1,7 @@
 //! Reductions: one number in all, per column or per row.
 
 use super::{X, option, placed};
+use crate::compute::Interpolation;
 use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::reduce::Statistic;
@@ -24,6 +25,17 @@ const ORD: OptionSpec = option(
     "ord",
     OptionKind::Order,
     "2: the root of the sum of squares; 1: the sum of magnitudes; inf: the largest magnitude.",
+);
+
+const Q: OptionSpec = placed(
+    "q",
+    OptionKind::Fraction,
+    "Which: 0 is the smallest element, 0.5 the median, 1 the largest.",
+);
+const INTERPOLATION: OptionSpec = option(
+    "interpolation",
+    OptionKind::Choice(Interpolation::NAMES),
+    "What is given between two elements: linear as NumPy, one of them, their mean or the nearest.",
 );
 
 const WITH_AXIS: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT];
@@ -50,6 +62,16 @@ const fn reduction(
     }
 }
 
+/// An element of a place in the order of all.
+const fn ordered(
+    name: &'static str,
+    options: &'static [OptionSpec],
+    summary: &'static str,
+) -> Function {
+    let driver = Driver::Quantile;
+    Function { driver, ..reduction(name, Statistic::Min, options, summary) }
+}
+
 /// The same along one axis.
 const fn along(
     axis: Per,
@@ -69,6 +91,16 @@ pub(super) static TABLE: &[Function] = &[
     reduction("var", Statistic::Var, WITH_DDOF, "The variance of the elements."),
     reduction("std", Statistic::Std, WITH_DDOF, "The standard deviation of the elements."),
     reduction("norm", Statistic::Norm, WITH_ORD, "The norm of the elements."),
+    ordered(
+        "median",
+        WITH_AXIS,
+        "The middle element in the order of all, or the mean of the two middle ones.",
+    ),
+    ordered(
+        "quantile",
+        &[Q, AXIS, INTERPOLATION, SKIP_NULLS, MIN_COUNT],
+        "The element, or what lies between two, at a fraction of the order of all.",
+    ),
     reduction(
         "argmin",
         Statistic::ArgMin,

@@ -9,8 +9,8 @@ const QUERY: Argument =
 const K: OptionSpec = placed("k", OptionKind::Count(10), "How many rows to give for each vector.");
 const METRIC: OptionSpec = option(
     "metric",
-    OptionKind::Choice(&["cosine", "dot", "l2", "l1"]),
-    "cosine, dot: the largest first; l2, l1: the smallest distance first.",
+    OptionKind::Choice(&["cosine", "dot", "l2", "l1", "ip", "euclidean", "cityblock"]),
+    "cosine, dot (or ip): the largest first; l2 (euclidean), l1 (cityblock): the smallest first.",
 );
 
 pub(super) static TABLE: &[Function] = &[Function {
