@@ -26,6 +26,7 @@ pub mod dispatch;
 #[cfg(any(feature = "python", test))]
 mod engine;
 mod error;
+pub mod expr;
 #[cfg(any(feature = "python", test))]
 mod ffi;
 mod kernel;

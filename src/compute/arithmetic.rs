@@ -7,7 +7,8 @@
 use arrow_schema::DataType;
 
 use super::call::{self, Call, Driven, Held, Pass};
-use super::elementwise::elementwise;
+use super::elementwise::WithOperation;
+use super::fused::{AsStep, Nulls, Stage};
 use super::operand::Aligned;
 use super::{Operand, Value, real_type, with_float, with_own_width, with_wide};
 use crate::dispatch::vendor::VendorOp;
@@ -196,23 +197,29 @@ impl<'a> Elementwise<'a> {
         self.compute_with(&self.x, None, plan)
     }
 
-    fn compute_with(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+    /// Calls `plan` with the operation and its types.
+    fn compute_with<'y, V: WithOperation<'y>>(
+        &self,
+        x: &Matrix,
+        y: Option<&'y Operand<'_>>,
+        plan: V,
+    ) -> Result<V::Out> {
         // float16 is rounded once, from float32; all else that is no float32 is read as float64.
         let element = x.element_type();
         match (self.operation, element) {
-            (Operation::Sqrt, _) => with_float!(element, T => self.alone::<T, _>(Sqrt, x, plan)),
-            (Operation::Exp, _) => with_float!(element, T => self.alone::<T, _>(Exp, x, plan)),
-            (Operation::Log, _) => with_float!(element, T => self.alone::<T, _>(Log, x, plan)),
+            (Operation::Sqrt, _) => with_float!(element, T => self.alone::<T, _, V>(Sqrt, x, plan)),
+            (Operation::Exp, _) => with_float!(element, T => self.alone::<T, _, V>(Exp, x, plan)),
+            (Operation::Log, _) => with_float!(element, T => self.alone::<T, _, V>(Log, x, plan)),
             (Operation::Round, DataType::Float16 | DataType::Float32) if self.decimals > 0 => {
-                self.alone::<f32, _>(self.round_decimals(), x, plan)
+                self.alone::<f32, _, V>(self.round_decimals(), x, plan)
             }
             (Operation::Round, DataType::Float64) if self.decimals > 0 => {
-                self.alone::<f64, _>(self.round_decimals(), x, plan)
+                self.alone::<f64, _, V>(self.round_decimals(), x, plan)
             }
             (Operation::Add | Operation::Subtract | Operation::Multiply, _) => {
-                with_own_width!(element, T => self.sum_or_product::<T>(x, y, plan))
+                with_own_width!(element, T => self.sum_or_product::<T, V>(x, y, plan))
             }
-            _ => with_wide!(element, T => self.typed::<T>(x, y, plan)),
+            _ => with_wide!(element, T => self.typed::<T, V>(x, y, plan)),
         }
     }
 
@@ -223,52 +230,59 @@ impl<'a> Elementwise<'a> {
     }
 
     /// What narrow integers are computed in their own width for.
-    fn sum_or_product<T: Number>(
+    fn sum_or_product<'y, T: Number, V: WithOperation<'y>>(
         &self,
         x: &Matrix,
-        y: Option<&Operand<'_>>,
-        plan: Plan,
-    ) -> Result<Matrix> {
+        y: Option<&'y Operand<'_>>,
+        plan: V,
+    ) -> Result<V::Out> {
         match self.operation {
-            Operation::Add => self.paired::<T, _>(Add, x, y, plan),
+            Operation::Add => self.paired::<T, _, V>(Add, x, y, plan),
             Operation::Subtract if self.reversed => {
-                self.paired::<T, _>(Reversed(Subtract), x, y, plan)
+                self.paired::<T, _, V>(Reversed(Subtract), x, y, plan)
             }
-            Operation::Subtract => self.paired::<T, _>(Subtract, x, y, plan),
-            _ => self.paired::<T, _>(Multiply, x, y, plan),
+            Operation::Subtract => self.paired::<T, _, V>(Subtract, x, y, plan),
+            _ => self.paired::<T, _, V>(Multiply, x, y, plan),
         }
     }
 
-    fn typed<T: Number>(&self, x: &Matrix, y: Option<&Operand<'_>>, plan: Plan) -> Result<Matrix> {
+    fn typed<'y, T: Number, V: WithOperation<'y>>(
+        &self,
+        x: &Matrix,
+        y: Option<&'y Operand<'_>>,
+        plan: V,
+    ) -> Result<V::Out> {
         match self.operation {
             Operation::Add | Operation::Subtract | Operation::Multiply => {
-                self.sum_or_product::<T>(x, y, plan)
+                self.sum_or_product::<T, V>(x, y, plan)
             }
-            Operation::Divide if self.reversed => self.paired::<T, _>(Reversed(Divide), x, y, plan),
-            Operation::Divide => self.paired::<T, _>(Divide, x, y, plan),
-            Operation::Minimum => self.paired::<T, _>(Minimum, x, y, plan),
-            Operation::Maximum => self.paired::<T, _>(Maximum, x, y, plan),
-            Operation::Negate => self.alone::<T, _>(Negate, x, plan),
-            Operation::Abs => self.alone::<T, _>(Abs, x, plan),
-            Operation::Square => self.alone::<T, _>(Square, x, plan),
-            Operation::Cast => self.alone::<T, _>(Identity, x, plan),
-            Operation::Sign => self.alone::<T, _>(Sign, x, plan),
-            Operation::Round => self.alone::<T, _>(Round, x, plan),
-            Operation::Greater => self.paired::<T, _>(Greater, x, y, plan),
-            Operation::GreaterEqual => self.paired::<T, _>(GreaterEqual, x, y, plan),
-            Operation::Less => self.paired::<T, _>(Less, x, y, plan),
-            Operation::LessEqual => self.paired::<T, _>(LessEqual, x, y, plan),
-            Operation::Equal => self.paired::<T, _>(Equal, x, y, plan),
-            Operation::NotEqual => self.paired::<T, _>(NotEqual, x, y, plan),
-            Operation::IsNan => self.alone::<T, _>(IsNan, x, plan),
-            Operation::IsFinite => self.alone::<T, _>(IsFinite, x, plan),
+            Operation::Divide if self.reversed => {
+                self.paired::<T, _, V>(Reversed(Divide), x, y, plan)
+            }
+            Operation::Divide => self.paired::<T, _, V>(Divide, x, y, plan),
+            Operation::Minimum => self.paired::<T, _, V>(Minimum, x, y, plan),
+            Operation::Maximum => self.paired::<T, _, V>(Maximum, x, y, plan),
+            Operation::Negate => self.alone::<T, _, V>(Negate, x, plan),
+            Operation::Abs => self.alone::<T, _, V>(Abs, x, plan),
+            Operation::Square => self.alone::<T, _, V>(Square, x, plan),
+            Operation::Cast => self.alone::<T, _, V>(Identity, x, plan),
+            Operation::Sign => self.alone::<T, _, V>(Sign, x, plan),
+            Operation::Round => self.alone::<T, _, V>(Round, x, plan),
+            Operation::Greater => self.paired::<T, _, V>(Greater, x, y, plan),
+            Operation::GreaterEqual => self.paired::<T, _, V>(GreaterEqual, x, y, plan),
+            Operation::Less => self.paired::<T, _, V>(Less, x, y, plan),
+            Operation::LessEqual => self.paired::<T, _, V>(LessEqual, x, y, plan),
+            Operation::Equal => self.paired::<T, _, V>(Equal, x, y, plan),
+            Operation::NotEqual => self.paired::<T, _, V>(NotEqual, x, y, plan),
+            Operation::IsNan => self.alone::<T, _, V>(IsNan, x, plan),
+            Operation::IsFinite => self.alone::<T, _, V>(IsFinite, x, plan),
             Operation::Clip => {
                 let [lowest, highest] = &self.bounds;
                 let lowest = bound(lowest, x, T::LOWEST, "min")?;
                 let highest = bound(highest, x, T::HIGHEST, "max")?;
                 self.alone(Clip { lowest, highest }, x, plan)
             }
-            Operation::Power => self.paired::<T, _>(Power, x, y, plan),
+            Operation::Power => self.paired::<T, _, V>(Power, x, y, plan),
             Operation::Sqrt | Operation::Exp | Operation::Log => {
                 Err(crate::matrix::unaccepted(x.element_type()))
             }
@@ -280,21 +294,26 @@ impl<'a> Elementwise<'a> {
         self.operation.vendor().filter(|_| !self.reversed)
     }
 
-    fn paired<T: Number, O: Binary<T>>(
+    fn paired<'y, T: Number, O: Binary<T> + 'static, V: WithOperation<'y>>(
         &self,
         op: O,
         x: &Matrix,
-        y: Option<&Operand<'_>>,
-        plan: Plan,
-    ) -> Result<Matrix> {
+        y: Option<&'y Operand<'_>>,
+        plan: V,
+    ) -> Result<V::Out> {
         let y = y.ok_or(Error::Arguments { expected: 2, got: 1 })?;
         let y = y.align::<T>(x)?;
-        elementwise(op, self.vendor(), x, y, (&self.to, self.safe), plan)
+        plan.with(op, self.vendor(), x, y, (&self.to, self.safe))
     }
 
-    fn alone<T: Number, O: Binary<T>>(&self, op: O, x: &Matrix, plan: Plan) -> Result<Matrix> {
+    fn alone<'y, T: Number, O: Binary<T> + 'static, V: WithOperation<'y>>(
+        &self,
+        op: O,
+        x: &Matrix,
+        plan: V,
+    ) -> Result<V::Out> {
         let y = Aligned::Scalar(T::default());
-        elementwise(op, None, x, y, (&self.to, self.safe), plan)
+        plan.with(op, None, x, y, (&self.to, self.safe))
     }
 }
 
@@ -335,6 +354,22 @@ impl Driven for Elementwise<'_> {
             other => other,
         })?;
         Ok(Value::Matrix(computed))
+    }
+
+    fn like(&self) -> Option<DataType> {
+        Some(self.to.clone())
+    }
+
+    fn ready(&mut self) -> Result<()> {
+        let Self { x, y: Some(y), .. } = self else { return Ok(()) };
+        let conversion = y.conversion(x).map(call::planned).transpose()?;
+        y.convert(Y, x, &mut conversion.as_slice())?;
+        y.fitted(x)?;
+        Ok(())
+    }
+
+    fn stage(&self, nulls: &Nulls) -> Result<Option<Stage<'_>>> {
+        self.compute_with(&self.x, self.y.as_ref(), AsStep { nulls }).map(Some)
     }
 }
 

@@ -13,8 +13,8 @@ use crate::matrix::{self, ChunkNulls, Like, Matrix, Number, Part, Scratch, Write
 
 /// What is done to a block of rows.
 pub(super) trait Block<T, O>: Sync {
-    /// BlockWorkspace that a thread keeps.
-    type Workspace: Default;
+    /// Memory that a thread keeps.
+    type Workspace: Default + 'static;
     /// What stands in the place of a null.
     fn fill(&self) -> T;
     /// Whether tiles must say which elements are valid.

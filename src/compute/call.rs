@@ -3,6 +3,9 @@
 //! A driver's call is a value that knows which passes over the data it takes and can run them. It
 //! is planned once: what `explain` prints is what a call runs.
 
+use arrow_schema::DataType;
+
+use super::fused::{Nulls, Stage};
 use super::options::Checked;
 use super::registry::{ArgumentKind, Function};
 use super::{Operand, Options, Per, Value, arithmetic};
@@ -30,6 +33,31 @@ pub(super) trait Driven {
     fn works(&self) -> Vec<(&'static str, Work)>;
     /// Runs the passes, which are planned.
     fn run(&self, passes: &[Pass]) -> Result<Value>;
+
+    // How it takes part in a pass over tiles, see `fused`. Its `x` is an outline then.
+
+    /// The type of the elements that it gives, if it gives a matrix of as many rows and columns as
+    /// `x` has.
+    fn like(&self) -> Option<DataType> {
+        None
+    }
+    /// Whether it makes a result of tiles, and not tiles.
+    fn is_sink(&self) -> bool {
+        false
+    }
+    /// Converts operands of another type.
+    fn ready(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// What it does to tiles, if it can, once it is ready; `nulls` are those of `x`.
+    fn stage(&self, _nulls: &Nulls) -> Result<Option<Stage<'_>>> {
+        Ok(None)
+    }
+}
+
+/// A pass, planned as things stand.
+pub(super) fn planned((what, work): (&'static str, Work)) -> Result<Pass> {
+    Ok(Pass { what, work, plan: run::planned(&work)? })
 }
 
 /// A call that is planned.
@@ -40,7 +68,6 @@ pub(super) struct Prepared<D> {
 
 impl<D: std::ops::Deref<Target: Driven>> Prepared<D> {
     pub(super) fn new(driven: D) -> Result<Self> {
-        let planned = |(what, work)| Ok(Pass { what, work, plan: run::planned(&work)? });
         let passes = driven.works().into_iter().map(planned).collect::<Result<_>>()?;
         Ok(Self { driven, passes })
     }

@@ -1,7 +1,8 @@
 //! Runs an operation over the elements of a matrix and an operand, tile by tile.
 //!
 //! Knows how operands broadcast, which results are null and where they are stored; which operation it
-//! is stands in [`super::arithmetic`].
+//! is stands in [`super::arithmetic`]. A chain of operations runs the same kernels over tiles, see
+//! [`super::fused`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,30 +24,49 @@ use crate::matrix::{
     self, Bits, ChunkNulls, Like, Mask, Matrix, Number, Part, Scratch, TILE, Writer, steps,
 };
 
-/// Runs an operation on a matrix and an operand that was aligned with it, and stores the results in
-/// a type. Unless it is `safe`, results that do not fit are stored as a cast makes them.
-pub(super) fn elementwise<T: Number, O: Binary<T>>(
-    op: O,
-    vendor: Option<VendorOp>,
-    x: &Matrix,
-    y: Aligned<'_, T>,
-    (to, safe): (&DataType, bool),
-    plan: Plan,
-) -> Result<Matrix> {
-    let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to))?;
-    let vendor = vendor.filter(|_| plan.backend == Backend::Vdsp);
-    let level = plan.level(machine());
-    let kernel = AtLevel { op, vendor, level, store: plan.store };
-    let cached = AtLevel { store: Store::Cached, ..kernel };
-    let failed = AtomicUsize::new(usize::MAX);
-    let to = to.clone();
-    Arithmetic { kernel: &kernel, cached: &cached, level, x, y, to, writer, plan, safe, failed }
-        .run()
+/// What is done with an operation once its types are known: a call, or a step over tiles.
+pub(super) trait WithOperation<'y> {
+    type Out;
+    /// Elements of `x` and of an operand that was aligned with it, computed as `T` and stored in a
+    /// type. Unless it is `safe`, results that do not fit are stored as a cast makes them.
+    fn with<T: Number, O: Binary<T> + 'static>(
+        self,
+        op: O,
+        vendor: Option<VendorOp>,
+        x: &Matrix,
+        y: Aligned<'y, T>,
+        stored: (&DataType, bool),
+    ) -> Result<Self::Out>;
+}
+
+/// Runs the operation at once.
+impl<'y> WithOperation<'y> for Plan {
+    type Out = Matrix;
+
+    fn with<T: Number, O: Binary<T> + 'static>(
+        self,
+        op: O,
+        vendor: Option<VendorOp>,
+        x: &Matrix,
+        y: Aligned<'y, T>,
+        (to, safe): (&DataType, bool),
+    ) -> Result<Matrix> {
+        let plan = self;
+        let writer = T::writer(to).ok_or_else(|| matrix::unaccepted(to))?;
+        let vendor = vendor.filter(|_| plan.backend == Backend::Vdsp);
+        let level = plan.level(machine());
+        let kernel = AtLevel { op, vendor, level, store: plan.store };
+        let cached = AtLevel { store: Store::Cached, ..kernel };
+        let failed = AtomicUsize::new(usize::MAX);
+        let to = to.clone();
+        let (kernel, cached) = (&kernel, &cached);
+        Arithmetic { kernel, cached, level, x, y, to, writer, plan, safe, failed }.run()
+    }
 }
 
 /// An operation on tiles. The rest of this file is compiled once for each type, not for each
 /// operation and instruction set: a call through a pointer is nothing beside a tile.
-trait Kernel<T>: Sync {
+pub(super) trait Kernel<T>: Sync {
     /// `out = x op y`; whether any element overflowed.
     fn each(&self, x: &[T], y: &[T], out: &mut [T]) -> bool;
     /// `out = x op y` with one `y`; whether any element overflowed.
@@ -59,11 +79,11 @@ trait Kernel<T>: Sync {
 
 /// An operation at an instruction set, or by a vendor library.
 #[derive(Clone, Copy)]
-struct AtLevel<O> {
-    op: O,
-    vendor: Option<VendorOp>,
-    level: Level,
-    store: Store,
+pub(super) struct AtLevel<O> {
+    pub(super) op: O,
+    pub(super) vendor: Option<VendorOp>,
+    pub(super) level: Level,
+    pub(super) store: Store,
 }
 
 impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
@@ -180,7 +200,7 @@ struct Task<'t, 'a, T: Number> {
     place: Run<'t, 'a, T>,
     /// The first element, counted in the part, or in the column.
     first: usize,
-    /// OperandWorkspace for the results, as they are stored.
+    /// Where the results go, as they are stored.
     out: &'t mut [u8],
 }
 
@@ -203,7 +223,7 @@ impl<T: Number> Arithmetic<'_, T> {
                 tasks.extend(runs.map(|(i, out)| Task { place, first: i * step, out }));
             }
         }
-        let pattern = self.pattern();
+        let pattern = pattern(&self.y);
         run::each(&self.plan, tasks, Tiles::default, |tiles, task| {
             self.run_task(task, &pattern, tiles);
         })?;
@@ -219,62 +239,72 @@ impl<T: Number> Arithmetic<'_, T> {
         result.finish(nulls.into_iter().map(Ok), false)
     }
 
-    /// A row vector, repeated until it is long enough that its ends cost nothing.
-    fn pattern(&self) -> Cow<'_, [T]> {
-        match &self.y {
-            Aligned::Row(row, _) if (1..pattern_of::<T>()).contains(&row.len()) => {
-                Cow::Owned(row.repeat(pattern_of::<T>().div_ceil(row.len())))
-            }
-            Aligned::Row(row, _) => Cow::Borrowed(row),
-            _ => Cow::Borrowed(&[]),
-        }
-    }
-
     fn nulls(&self, part: &Part<'_, T>) -> Result<ChunkNulls> {
-        let (x, width) = (self.x, part.width);
+        let (x, y, width) = (self.x, &self.y, part.width);
         let rows = part.first..part.first + part.rows;
-        let row_nulls = match &self.y {
-            Aligned::Scalar(_) | Aligned::Row(..) => None,
-            Aligned::Matrix(_, y) => y.row_nulls(rows.clone())?,
-            // One value per row: a null value makes the row null.
-            Aligned::Column(_, y) if y.width() == 1 => y.incomplete_rows(rows.clone())?,
-            Aligned::Column(_, y) => {
-                let all = flat_validity(y)?;
-                all.map(|all| all.slice(rows.start, rows.len()))
-            }
-        };
-        let of_row = match &self.y {
-            Aligned::Row(_, y) => flat_validity(y)?,
-            _ => None,
-        };
-        let element_nulls = |column: Option<usize>| match (&self.y, column) {
-            (Aligned::Scalar(_) | Aligned::Column(..), _) => Ok(None),
-            (Aligned::Matrix(_, y), None) => y.element_nulls(rows.clone()),
-            (Aligned::Matrix(_, y), Some(c)) => y.column_nulls(c, rows.clone()),
-            (Aligned::Row(..), None) => match of_row.as_ref().map(Bits::new) {
-                Some(row) => {
-                    let len = part.rows * width;
-                    matrix::from_bits(len, |i| row.get(i % width)).map(Some)
-                }
-                None => Ok(None),
-            },
-            (Aligned::Row(..), Some(c)) if of_row.as_ref().is_some_and(|row| row.is_null(c)) => {
-                matrix::from_bits(part.rows, |_| false).map(Some)
-            }
-            (Aligned::Row(..), Some(_)) => Ok(None),
-        };
         let elements = if part.is_by_columns() {
             let column = |c| {
                 let own = x.column_nulls(c, rows.clone())?;
-                matrix::union(own, element_nulls(Some(c))?)
+                matrix::union(own, element_nulls(y, rows.clone(), width, Some(c))?)
             };
             (0..width).map(column).collect::<Result<_>>()?
         } else {
             let own = x.element_nulls(rows.clone())?;
-            vec![matrix::union(own, element_nulls(None)?)?]
+            vec![matrix::union(own, element_nulls(y, rows.clone(), width, None)?)?]
         };
-        let own = x.row_nulls(rows)?;
-        Ok(ChunkNulls { rows: matrix::union(own, row_nulls)?, elements })
+        let own = x.row_nulls(rows.clone())?;
+        Ok(ChunkNulls { rows: matrix::union(own, row_nulls(y, rows)?)?, elements })
+    }
+}
+
+/// A row vector, repeated until it is long enough that its ends cost nothing.
+pub(super) fn pattern<'y, T: Number>(y: &'y Aligned<'_, T>) -> Cow<'y, [T]> {
+    match y {
+        Aligned::Row(row, _) if (1..pattern_of::<T>()).contains(&row.len()) => {
+            Cow::Owned(row.repeat(pattern_of::<T>().div_ceil(row.len())))
+        }
+        Aligned::Row(row, _) => Cow::Borrowed(row),
+        _ => Cow::Borrowed(&[]),
+    }
+}
+
+/// Which of `rows` an operand makes null as a whole.
+pub(super) fn row_nulls<T: Number>(
+    y: &Aligned<'_, T>,
+    rows: Range<usize>,
+) -> Result<Option<NullBuffer>> {
+    match y {
+        Aligned::Scalar(_) | Aligned::Row(..) => Ok(None),
+        Aligned::Matrix(_, y) => y.row_nulls(rows),
+        // One value per row: a null value makes the row null.
+        Aligned::Column(_, y) if y.width() == 1 => y.incomplete_rows(rows),
+        Aligned::Column(_, y) => {
+            let all = flat_validity(y)?;
+            Ok(all.map(|all| all.slice(rows.start, rows.len())))
+        }
+    }
+}
+
+/// Which elements of `rows`, row by row or in one column, an operand makes null.
+pub(super) fn element_nulls<T: Number>(
+    y: &Aligned<'_, T>,
+    rows: Range<usize>,
+    width: usize,
+    column: Option<usize>,
+) -> Result<Option<NullBuffer>> {
+    match (y, column) {
+        (Aligned::Scalar(_) | Aligned::Column(..), _) => Ok(None),
+        (Aligned::Matrix(_, y), None) => y.element_nulls(rows),
+        (Aligned::Matrix(_, y), Some(c)) => y.column_nulls(c, rows),
+        (Aligned::Row(_, y), column) => {
+            let Some(nulls) = flat_validity(y)? else { return Ok(None) };
+            let row = Bits::new(&nulls);
+            match column {
+                None => matrix::from_bits(rows.len() * width, |i| row.get(i % width)).map(Some),
+                Some(c) if !row.get(c) => matrix::from_bits(rows.len(), |_| false).map(Some),
+                Some(_) => Ok(None),
+            }
+        }
     }
 }
 
@@ -287,18 +317,23 @@ fn flat_validity(y: &Matrix) -> Result<Option<NullBuffer>> {
     matrix::union(rows, y.element_nulls(0..y.rows())?)
 }
 
-/// OperandWorkspace for the tiles of a thread.
+/// Workspace for the tiles of a thread.
 struct Tiles<T> {
     /// Results on their way to another type.
     held: Scratch<T>,
     workspace: OperandWorkspace<T>,
 }
 
-/// OperandWorkspace for pieces of the operands.
+/// Workspace for pieces of the operands.
 struct OperandWorkspace<T> {
     /// A piece of `x` that is stored in another type.
     x: Scratch<T>,
-    /// A piece of `y` that had to be copied.
+    y: SecondWorkspace<T>,
+}
+
+/// Workspace for pieces of the second operand.
+pub(super) struct SecondWorkspace<T> {
+    /// A piece that had to be copied.
     y: Scratch<T>,
     /// One value per row, once for each element of the row.
     repeated: Scratch<T>,
@@ -312,7 +347,13 @@ impl<T> Default for Tiles<T> {
 
 impl<T> Default for OperandWorkspace<T> {
     fn default() -> Self {
-        Self { x: Scratch::new(), y: Scratch::new(), repeated: Scratch::new() }
+        Self { x: Scratch::new(), y: SecondWorkspace::default() }
+    }
+}
+
+impl<T> Default for SecondWorkspace<T> {
+    fn default() -> Self {
+        Self { y: Scratch::new(), repeated: Scratch::new() }
     }
 }
 
@@ -412,81 +453,98 @@ impl<T: Number> Arithmetic<'_, T> {
         out: &mut [T],
     ) -> bool {
         let Run { part, column, .. } = *task;
-        let OperandWorkspace { x: stored, y: scratch, repeated } = workspace;
-        let width = part.width;
-        let mut any = false;
+        let OperandWorkspace { x: stored, y: workspace } = workspace;
         let x = part.raw(column, elements.clone(), stored);
-        let fill = T::default();
-        match (&self.y, column) {
-            (Aligned::Scalar(y), _) => any = kernel.each_scalar(x, *y, out),
-            (Aligned::Row(y, _), Some(c)) => any = kernel.each_scalar(x, y[c], out),
-            (Aligned::Row(..), None) => {
-                let mut phase = elements.start % width;
-                let mut at = 0;
-                while at < out.len() {
-                    let take = (pattern.len() - phase).min(out.len() - at);
-                    any |= kernel.each(
-                        &x[at..at + take],
-                        &pattern[phase..phase + take],
-                        &mut out[at..at + take],
-                    );
-                    at += take;
-                    phase = 0;
+        let Some(c) = column else {
+            let first = part.first * part.width;
+            let elements = first + elements.start..first + elements.end;
+            return by_rows(kernel, x, (&self.y, pattern), elements, part.width, workspace, out);
+        };
+        let scratch = &mut workspace.y;
+        let rows = part.first + elements.start..part.first + elements.end;
+        let mut any = false;
+        let mut at = 0;
+        let mut each = |y: &[T]| {
+            any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+            at += y.len();
+        };
+        match &self.y {
+            Aligned::Scalar(y) => return kernel.each_scalar(x, *y, out),
+            Aligned::Row(y, _) => return kernel.each_scalar(x, y[c], out),
+            Aligned::Column(y, _) => {
+                for (y_part, range) in y.flat_pieces(rows) {
+                    each(y_part.flat(range, T::default(), scratch));
                 }
             }
-            (Aligned::Column(y, _), Some(_)) => {
-                let first = part.first + elements.start;
-                let mut at = 0;
-                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
-                    let y = y_part.flat(range, fill, scratch);
-                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
-                }
-            }
-            (Aligned::Column(y, _), None) => {
-                let rows = elements.start / width..elements.end.div_ceil(width);
-                let first = part.first + rows.start;
-                let mut at = 0;
-                let mut row = rows.start;
-                for (y_part, range) in y.flat_pieces(first..part.first + rows.end) {
-                    let y = y_part.flat(range, fill, scratch);
-                    if width >= WIDE {
-                        for y in y {
-                            let end = ((row + 1) * width).min(elements.end) - elements.start;
-                            any |= kernel.each_scalar(&x[at..end], *y, &mut out[at..end]);
-                            (at, row) = (end, row + 1);
-                        }
-                    } else {
-                        // The piece may begin or end inside a row.
-                        let inside = elements.start + at - row * width;
-                        run::resize(repeated, y.len() * width, fill);
-                        repeat_each(y, width, repeated);
-                        let end = ((row + y.len()) * width).min(elements.end) - elements.start;
-                        let y_each = &repeated[inside..inside + end - at];
-                        any |= kernel.each(&x[at..end], y_each, &mut out[at..end]);
-                        (at, row) = (end, row + y.len());
-                    }
-                }
-            }
-            (Aligned::Matrix(y, _), None) => {
-                let first = part.first * width + elements.start;
-                let mut at = 0;
-                for (y_part, range) in y.flat_pieces(first..first + out.len()) {
-                    let y = y_part.flat(range, fill, scratch);
-                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
-                }
-            }
-            (Aligned::Matrix(y, _), Some(c)) => {
-                let first = part.first + elements.start;
-                let mut at = 0;
-                for (y_part, rows) in y.rows(first..first + out.len()) {
-                    let y = y_part.column(c, rows, fill, scratch);
-                    any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-                    at += y.len();
+            Aligned::Matrix(y, _) => {
+                for (y_part, rows) in y.rows(rows) {
+                    each(y_part.column(c, rows, T::default(), scratch));
                 }
             }
         }
         any
     }
+}
+
+/// Combines `x`, the `elements` of a matrix counted row by row, with those of an operand and its
+/// [pattern]. Whether an element overflowed.
+pub(super) fn by_rows<T: Number>(
+    kernel: &dyn Kernel<T>,
+    x: &[T],
+    (y, pattern): (&Aligned<'_, T>, &[T]),
+    elements: Range<usize>,
+    width: usize,
+    workspace: &mut SecondWorkspace<T>,
+    out: &mut [T],
+) -> bool {
+    let SecondWorkspace { y: scratch, repeated } = workspace;
+    let fill = T::default();
+    let mut any = false;
+    let mut at = 0;
+    match y {
+        Aligned::Scalar(y) => any = kernel.each_scalar(x, *y, out),
+        Aligned::Row(..) => {
+            let mut phase = elements.start % width;
+            while at < out.len() {
+                let take = (pattern.len() - phase).min(out.len() - at);
+                any |= kernel.each(
+                    &x[at..at + take],
+                    &pattern[phase..phase + take],
+                    &mut out[at..at + take],
+                );
+                at += take;
+                phase = 0;
+            }
+        }
+        Aligned::Column(y, _) => {
+            let mut row = elements.start / width;
+            for (y_part, range) in y.flat_pieces(row..elements.end.div_ceil(width)) {
+                let y = y_part.flat(range, fill, scratch);
+                if width >= WIDE {
+                    for y in y {
+                        let end = ((row + 1) * width).min(elements.end) - elements.start;
+                        any |= kernel.each_scalar(&x[at..end], *y, &mut out[at..end]);
+                        (at, row) = (end, row + 1);
+                    }
+                } else {
+                    // The piece may begin or end inside a row.
+                    let inside = elements.start + at - row * width;
+                    run::resize(repeated, y.len() * width, fill);
+                    repeat_each(y, width, repeated);
+                    let end = ((row + y.len()) * width).min(elements.end) - elements.start;
+                    let y_each = &repeated[inside..inside + end - at];
+                    any |= kernel.each(&x[at..end], y_each, &mut out[at..end]);
+                    (at, row) = (end, row + y.len());
+                }
+            }
+        }
+        Aligned::Matrix(y, _) => {
+            for (y_part, range) in y.flat_pieces(elements) {
+                let y = y_part.flat(range, fill, scratch);
+                any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+                at += y.len();
+            }
+        }
+    }
+    any
 }

@@ -14,6 +14,7 @@ use arrow_schema::DataType;
 
 use super::call::{self, Call, Driven, Held, Pass};
 use super::contiguous::all_rows;
+use super::fused::{Nulls, ScoreSink, Sink, Stage};
 use super::{Metric, Value, real_type};
 use crate::buffer::{Output, collected};
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
@@ -145,6 +146,39 @@ impl Driven for PairsCall<'_> {
         let scores = scored(&self.x, &y, self.metric, passes[0].plan)?;
         Ok(if self.gives_one { Value::Scalar(scores) } else { Value::Vector(scores) })
     }
+
+    fn is_sink(&self) -> bool {
+        !self.gives_one
+    }
+
+    fn ready(&mut self) -> Result<()> {
+        let conversion = call::conversion(&self.x, &self.y).map(call::planned).transpose()?;
+        let y = call::converted(Y, &self.x, &self.y, &mut conversion.as_slice())?;
+        self.y = Held::Owned(y.fitted(self.x.width())?.into_owned());
+        Ok(())
+    }
+
+    fn stage(&self, nulls: &Nulls) -> Result<Option<Stage<'_>>> {
+        if self.gives_one {
+            return Ok(None);
+        }
+        let (x, metric) = (&*self.x, self.metric);
+        let y = if self.is_one { Vectors::One(&self.y) } else { Vectors::Rows(&self.y) };
+        let sink: Box<dyn Sink> = match x.element_type() {
+            // As `scored` reads and makes them.
+            half @ DataType::Float16 => {
+                Box::new(ScoreSink::<f64, f64>::new(metric, x, paired(x, &y)?, half, nulls)?)
+            }
+            single @ DataType::Float32 => {
+                Box::new(ScoreSink::<f32, f32>::new(metric, x, paired(x, &y)?, single, nulls)?)
+            }
+            _ => {
+                let to = &DataType::Float64;
+                Box::new(ScoreSink::<f64, f64>::new(metric, x, paired(x, &y)?, to, nulls)?)
+            }
+        };
+        Ok(Some(Stage::Sink(sink)))
+    }
 }
 
 fn scored(x: &Matrix, y: &Vectors<'_>, metric: Metric, plan: Plan) -> Result<ArrayRef> {
@@ -177,39 +211,17 @@ struct Pairs<'a, T: Number> {
     nulls: Option<NullBuffer>,
 }
 
-enum Paired<'a, T: Number> {
+/// What rows are paired with, read as `T`.
+pub(super) enum Paired<'a, T: Number> {
     Rows(View<'a, T>),
     One(Cow<'a, [T]>),
 }
 
 impl<'a, T: Number> Pairs<'a, T> {
     fn new(x: &'a Matrix, y: &Vectors<'a>, metric: Metric) -> Result<Self> {
-        let rows = x.rows();
-        let (paired, nulls) = match y {
-            Vectors::Rows(y) => {
-                if y.width() != x.width() {
-                    let (expected, got) = (x.width(), y.width());
-                    return Err(Error::Width { what: Y, expected, got });
-                }
-                if y.rows() != rows {
-                    return Err(Error::Rows { what: Y, expected: rows, got: y.rows() });
-                }
-                (Paired::Rows(y.view()?), y.incomplete_rows(0..rows)?)
-            }
-            Vectors::One(y) => {
-                let (expected, got) = (x.width(), y.rows() * y.width());
-                if expected != got {
-                    return Err(Error::Width { what: Y, expected, got });
-                }
-                let nulls = match y.incomplete_rows(0..y.rows())? {
-                    Some(_) => Some(matrix::from_bits(rows, |_| false)?),
-                    None => None,
-                };
-                (Paired::One(all_rows(y)?), nulls)
-            }
-        };
-        let own = x.incomplete_rows(0..rows)?;
-        Ok(Self { metric, x, view: x.view()?, y: paired, nulls: matrix::union(own, nulls)? })
+        let (y, nulls) = paired(x, y)?;
+        let own = x.incomplete_rows(0..x.rows())?;
+        Ok(Self { metric, x, view: x.view()?, y, nulls: matrix::union(own, nulls)? })
     }
 
     fn run<O: Number + Real>(&self, to: &DataType, plan: Plan) -> Result<ArrayRef> {
@@ -271,6 +283,37 @@ impl<'a, T: Number> Pairs<'a, T> {
     }
 }
 
+/// What rows of `x` are paired with, and the rows that it makes null.
+fn paired<'y, T: Number>(
+    x: &Matrix,
+    y: &Vectors<'y>,
+) -> Result<(Paired<'y, T>, Option<NullBuffer>)> {
+    let rows = x.rows();
+    match y {
+        Vectors::Rows(y) => {
+            if y.width() != x.width() {
+                let (expected, got) = (x.width(), y.width());
+                return Err(Error::Width { what: Y, expected, got });
+            }
+            if y.rows() != rows {
+                return Err(Error::Rows { what: Y, expected: rows, got: y.rows() });
+            }
+            Ok((Paired::Rows(y.view()?), y.incomplete_rows(0..rows)?))
+        }
+        Vectors::One(y) => {
+            let (expected, got) = (x.width(), y.rows() * y.width());
+            if expected != got {
+                return Err(Error::Width { what: Y, expected, got });
+            }
+            let nulls = match y.incomplete_rows(0..y.rows())? {
+                Some(_) => Some(matrix::from_bits(rows, |_| false)?),
+                None => None,
+            };
+            Ok((Paired::One(all_rows(y)?), nulls))
+        }
+    }
+}
+
 /// PairWorkspace for the tiles of a thread.
 struct PairWorkspace<T> {
     x: Scratch<T>,
@@ -289,16 +332,16 @@ impl<T> Default for PairWorkspace<T> {
 const ROWS_HELD: usize = 256;
 
 /// The scores of some rows, compiled for an instruction set.
-struct Scores<'a, T, O> {
-    metric: Metric,
-    x: &'a [T],
-    y: Second<'a, T>,
-    width: usize,
-    sums: &'a mut Vec<f64>,
-    out: &'a mut [O],
+pub(super) struct Scores<'a, T, O> {
+    pub(super) metric: Metric,
+    pub(super) x: &'a [T],
+    pub(super) y: Second<'a, T>,
+    pub(super) width: usize,
+    pub(super) sums: &'a mut Vec<f64>,
+    pub(super) out: &'a mut [O],
     /// The number of the first row, to say which have no score.
-    first_row: usize,
-    missing: &'a mut Vec<usize>,
+    pub(super) first_row: usize,
+    pub(super) missing: &'a mut Vec<usize>,
 }
 
 impl<T: Number, O: Real> Body for Scores<'_, T, O> {

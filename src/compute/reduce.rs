@@ -4,6 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
 use super::call::{self, Call, Driven, Held, Pass};
+use super::fused::{Nulls, Stage, statistic_sink};
 use super::reduction::{ByVendor, Reduction, Results, Valid};
 use super::state::{Finish, Required};
 use super::{Per, Value, real_type, with_wide};
@@ -308,6 +309,15 @@ impl Driven for Reduce<'_> {
             Per::Matrix => Value::Scalar(array),
             Per::Column | Per::Row => Value::Vector(array),
         })
+    }
+
+    fn is_sink(&self) -> bool {
+        true
+    }
+
+    fn stage(&self, nulls: &Nulls) -> Result<Option<Stage<'_>>> {
+        let Self { statistic, per, ref options, .. } = *self;
+        statistic_sink(statistic, &self.x, per, options, nulls).map(|sink| Some(Stage::Sink(sink)))
     }
 }
 

@@ -556,11 +556,11 @@ impl<T: Number, R: Reducer<T>> Body for RowNodes<'_, T, R> {
     }
 }
 
-struct FinishAll<'a, N, O, F> {
-    finish: F,
-    nodes: &'a [N],
-    count: usize,
-    out: &'a mut [O],
+pub(super) struct FinishAll<'a, N, O, F> {
+    pub(super) finish: F,
+    pub(super) nodes: &'a [N],
+    pub(super) count: usize,
+    pub(super) out: &'a mut [O],
 }
 
 impl<N: Copy, O, F: Finish<N, O>> Body for FinishAll<'_, N, O, F> {

@@ -186,7 +186,7 @@ impl Function {
     }
 
     /// The driver's call.
-    fn bind<'a>(&self, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
+    pub(super) fn bind<'a>(&self, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
         match self.driver {
             Driver::Statistic(statistic) => reduce::bind(statistic, call),
             Driver::Quantile => quantile::bind(call),

@@ -138,7 +138,7 @@ impl Function {
     }
 
     /// What one result is made from, or what is measured, by its own axis or by the option.
-    fn per(&'static self, options: &Options) -> Result<Per> {
+    pub(crate) fn per(&'static self, options: &Options) -> Result<Per> {
         run::call(self.name, || {
             let options = Checked::new(self.options, options)?;
             Ok(self.axis.unwrap_or_else(|| options.per()))

@@ -337,9 +337,9 @@ fn rows_of_a_tile(width: usize) -> usize {
 
 // What runs at an instruction set: one tile. All around it is compiled once.
 
-struct FeedOne<'a, T: Number, R: Reducer<T>> {
-    one: &'a mut R::One,
-    tile: Tile<'a, T>,
+pub(super) struct FeedOne<'a, T: Number, R: Reducer<T>> {
+    pub(super) one: &'a mut R::One,
+    pub(super) tile: Tile<'a, T>,
 }
 
 impl<T: Number, R: Reducer<T>> Body for FeedOne<'_, T, R> {

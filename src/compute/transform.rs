@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 
 use super::by_rows::{self, Block, by_rows};
 use super::call::{self, Call, Driven, Held, Pass};
+use super::fused::{Nulls, Stage, block_step};
 use super::reduce::{self, Order, Statistic};
 use super::reduction::{Reduction, RowNodes};
 use super::state::Seen;
@@ -162,6 +163,48 @@ impl Driven for TransformCall<'_> {
             (Transform::Softmax, _) => softmax_rows(x, passes[0].plan),
         }?;
         Ok(Value::Matrix(made))
+    }
+
+    fn like(&self) -> Option<DataType> {
+        (self.per == Per::Row).then(|| real_type(self.x.element_type()).clone())
+    }
+
+    fn stage(&self, nulls: &Nulls) -> Result<Option<Stage<'_>>> {
+        if self.per != Per::Row {
+            return Ok(None);
+        }
+        let x = &*self.x;
+        match (self.transform, self.order) {
+            (Transform::Normalize, Order::One) => row_step(x, Norm(Sums(Magnitude)), nulls),
+            (Transform::Normalize, Order::Two) => row_step(x, Norm(Sums(Squared)), nulls),
+            (Transform::Normalize, Order::Infinity) => {
+                row_step(x, Norm(Extreme::<true, true>), nulls)
+            }
+            (Transform::Standardize, _) => row_step(x, Standard, nulls),
+            (Transform::Center, _) => row_step(x, Center, nulls),
+            (Transform::MinMaxScale, _) => row_step(x, Bounds, nulls),
+            (Transform::Softmax, _) => {
+                let to = real_type(x.element_type());
+                match x.element_type() {
+                    DataType::Float32 => block_step::<f32, f32, _>(x, to, Softmax, false, nulls),
+                    _ => block_step::<f64, f64, _>(x, to, Softmax, false, nulls),
+                }
+            }
+        }
+        .map(Some)
+    }
+}
+
+/// Rows that are measured and scaled as a step over tiles, as [`affine`] reads and makes them.
+fn row_step<M: Measure<f32> + Measure<f64> + 'static>(
+    x: &Matrix,
+    measure: M,
+    nulls: &Nulls,
+) -> Result<Stage<'static>> {
+    let (to, block) = (real_type(x.element_type()), PerRow(measure));
+    match x.element_type() {
+        DataType::Float32 => block_step::<f32, f32, _>(x, to, block, true, nulls),
+        _ => block_step::<f64, f64, _>(x, to, block, true, nulls),
     }
 }
 

@@ -76,7 +76,7 @@ impl Value {
     }
 
     /// Whether it is plain numbers, one behind the other.
-    pub(super) fn is_vector(&self) -> bool {
+    pub(crate) fn is_vector(&self) -> bool {
         match self {
             Self::Vector(_) => true,
             Self::Matrix(matrix) => matrix.is_vector(),
@@ -95,7 +95,7 @@ impl Value {
     }
 
     /// What it is, for an error.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Number(number) => format!("the number {number}"),
             Self::Integer(number) => format!("the number {number}"),

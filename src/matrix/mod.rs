@@ -232,6 +232,25 @@ impl Matrix {
         Self { chunks, copied: None, ..self }
     }
 
+    /// The rows of each chunk, as bytes: the number of the first, how many, and where they lie;
+    /// `None` if they do not lie one behind the other.
+    pub(crate) fn row_bytes(&self) -> Option<Vec<(usize, usize, &[u8])>> {
+        let mut all = Vec::with_capacity(self.chunks.len());
+        let mut first = 0;
+        for chunk in &self.chunks {
+            let Values::Rows(column) = &chunk.values else { return None };
+            all.push((first, chunk.rows, column.values.as_slice()));
+            first += chunk.rows;
+        }
+        Some(all)
+    }
+
+    /// A matrix of the same rows, width and form with elements of another type, of which none is
+    /// there: to check what would be computed on it.
+    pub(crate) fn outline(&self, element: &DataType) -> Self {
+        Self { chunks: Vec::new(), copied: None, ..self.retyped(element) }
+    }
+
     /// All elements row by row, if they lie so, as `T`, in one chunk. What is under a null is any
     /// value.
     pub(crate) fn dense_values<T: Number>(&self) -> Option<&[T]> {

@@ -70,7 +70,7 @@ pub(super) struct PyExplanation {
 /// >>> one.threads, one.store
 /// (1, 'cached')
 #[pyclass(frozen, name = "Pass", module = "raptors_arrow")]
-pub(super) struct PyPass(Pass);
+pub(super) struct PyPass(pub(super) Pass);
 
 #[pymethods]
 impl PyPass {

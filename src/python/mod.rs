@@ -16,6 +16,7 @@ mod docs;
 mod errors;
 mod explain;
 mod export;
+mod expression;
 mod function;
 mod groups;
 mod import;
@@ -50,6 +51,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<accumulator::PyAccumulator>()?;
     groups::add_to(m)?;
     plugin::add_to(m)?;
+    expression::add_to(m)?;
     m.add_class::<explain::PyExplanation>()?;
     m.add_class::<explain::PyPass>()?;
     m.add_class::<system::PyPoolStats>()?;
