@@ -150,6 +150,7 @@ EXTREMES_BY_AXIS = ("min_axis?", "max_axis?", "argmin_axis?", "argmax_axis?")
 BY_ROW = ("sum_axis1", "mean_axis1")
 SIZES = ("seed", "shapes", "scaling")
 LARGE = 16 * MB
+STEPS = Cells(("steps_mean",))
 
 BARS = (
     Bar("every cell against NumPy", ("seed",), 1.0),
@@ -229,6 +230,15 @@ BARS = (
         ("vectors",),
         1.2,
         cells=Cells(("top_k",)),
+    ),
+    Bar("a chain of five steps against NumPy", ("chains",), 4.0, cells=STEPS),
+    Bar("the same against numexpr", ("chains",), 2.0, "numexpr", STEPS),
+    Bar("the same against JAX, compiled", ("chains",), 1.2, "jax", STEPS),
+    Bar(
+        "mean, std, min and max by columns at once against NumPy's four calls",
+        ("chains",),
+        5.0,
+        cells=Cells(("statistics",)),
     ),
     Bar(
         "min, max, argmin, argmax against NumPy",

@@ -86,6 +86,8 @@ ELEMENTARY = (
     *("exp", "log", "power", "round", "sign", "greater", "isnan"),
     *(f"median{axis}" for axis in AXES),
 )
+#: Several functions in one pass; see the module ``chains``.
+CHAINS = ("steps_mean", "unit_dot", "centred_squares", "half_norm", "softmax_max")
 
 
 def _seed() -> Iterable[Cell]:
@@ -133,12 +135,21 @@ def _nulls() -> Iterable[Cell]:
         for function in NULLED:
             if not function.endswith("_axis1"):
                 yield Cell("nulls", function + kind, "float32", 200_000, 64)
+
+
 def _elementary() -> Iterable[Cell]:
     # From 1 MB on.
     for dtype in FLOATS:
         for side in (512, 1024, 2048):
             for function in ELEMENTARY:
                 yield Cell("elementary", function, dtype, side, side)
+
+
+def _chains() -> Iterable[Cell]:
+    for rows, width in ((200_000, 384), (1_000_000, 16)):
+        for function in CHAINS:
+            yield Cell("chains", function, "float32", rows, width)
+    yield Cell("chains", "statistics", "float32", 50_000, 768)
 
 
 def _memory() -> Iterable[Cell]:
@@ -159,6 +170,7 @@ SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "vectors": _vectors,
     "nulls": _nulls,
     "elementary": _elementary,
+    "chains": _chains,
     "memory": _memory,
 }
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import raptors_arrow as ra
+from raptors_arrow.bench import chains
 from raptors_arrow.bench.answers import AXES, Answer, Function, Values
 from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
@@ -251,6 +252,17 @@ FUNCTIONS: dict[str, Function] = (
             _top,
             lambda cell: QUERIES * TOP,
         ),
+        **{
+            name: Function("lazy", chains.ours(name), chains.answers(name), results)
+            for name, results in (
+                ("steps_mean", _rows),
+                ("unit_dot", _rows),
+                ("centred_squares", _width),
+                ("half_norm", _rows),
+                ("softmax_max", _rows),
+                ("statistics", lambda cell: len(chains.STATISTICS) * cell.width),
+            )
+        },
         "pairwise": Function(
             "pairwise",
             _call("pairwise", "arrow", "queries_arrow", metric="l2"),

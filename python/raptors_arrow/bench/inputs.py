@@ -122,6 +122,16 @@ class Inputs:
         return self.flat_of(self.row)
 
     @cached_property
+    def weights(self) -> np.ndarray[Any, Any]:
+        """One number for each row."""
+        return self._random("weights", self.rows)[:, 0].copy()
+
+    @cached_property
+    def weights_arrow(self) -> Any:
+        """The numbers as an Arrow array."""
+        return self.flat_of(self.weights)
+
+    @cached_property
     def tiled_flat(self) -> Any:
         """The vector repeated for each row, for libraries that do not broadcast."""
         return self.flat_of(np.tile(self.row, self.rows))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from raptors_arrow.bench.functions import positive
+from raptors_arrow.bench.chains import numpy_chains
 from raptors_arrow.bench.inputs import TOP, Inputs
 
 __all__ = ["AXES", "REDUCTIONS", "Call", "Jobs", "Maker", "numpy_jobs", "numpy_out_jobs"]
@@ -77,6 +78,7 @@ def numpy_jobs() -> Jobs:
         "norm_axis1": lambda i: partial(np.linalg.norm, i.x, axis=1),
         "top_k": lambda i: partial(top, i.x, i.queries),
         "pairwise": lambda i: partial(pairwise, i.x, i.queries),
+        **numpy_chains(),
     }
 
 

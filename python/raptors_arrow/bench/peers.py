@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from raptors_arrow.bench.chains import jax_chains, numexpr_chains
 from raptors_arrow.bench.inputs import TOP, Inputs
 from raptors_arrow.bench.nulls import dense_jobs, numpy_null_jobs
 from raptors_arrow.bench.numpy_jobs import (
@@ -132,6 +133,7 @@ def _numexpr() -> Jobs:
         "sum_axis1": job("sum(x, axis=1)"),
         "scale": job("x * f"),
         "broadcast_add": job("x + row", "row"),
+        **numexpr_chains(),
     }
 
 
@@ -170,6 +172,7 @@ def _jax() -> Jobs:
         "std_axis0": job(lambda x: x.std(axis=0)),
         "norm_axis1": job(lambda x: norm(x, axis=1)),
         "top_k": job(lambda x, q: jax.lax.top_k(q @ x.T, TOP), "queries"),
+        **jax_chains(),
     }
 
 
