@@ -9,7 +9,7 @@ import numpy as np
 from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.inputs import Inputs
 
-__all__ = ["AXES", "Answer", "Function", "Values"]
+__all__ = ["AXES", "Answer", "Function", "Values", "positive"]
 
 Values = np.ndarray[Any, Any]
 
@@ -78,3 +78,8 @@ AXES: dict[str, tuple[int | None, Callable[[Cell], int]]] = {
     "_axis0": (0, _width),
     "_axis1": (1, _rows),
 }
+
+
+def positive(i: Inputs) -> Values:
+    """Give the magnitudes of the matrix, which have logarithms."""
+    return i.keep("positive", lambda: np.abs(i.x))

@@ -19,12 +19,12 @@ import numpy as np
 
 import raptors_arrow as ra
 from raptors_arrow.bench import chains
-from raptors_arrow.bench.answers import AXES, Answer, Function, Values
+from raptors_arrow.bench.answers import AXES, Answer, Function, Values, positive
 from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
 from raptors_arrow.bench.nulls import null_functions
 
-__all__ = ["FUNCTIONS", "Answer", "Function", "positive"]
+__all__ = ["FUNCTIONS", "Answer", "Function"]
 
 
 def _all(cell: Cell) -> int:
@@ -163,11 +163,6 @@ def _pairwise(i: Inputs) -> Answer:
     far = np.sqrt(xx[:, None] + qq - 2 * (x @ q.T))
     # Peers expand the square, whose terms are larger than their sum; d√t = dt / 2√t.
     return Answer(far, 2, i.width, (xx[:, None] + qq) / far)
-
-
-def positive(i: Inputs) -> Values:
-    """Give the magnitudes of the matrix, which have logarithms."""
-    return i.keep("positive", lambda: np.abs(i.x))
 
 
 def _flags(cell: Cell) -> int:

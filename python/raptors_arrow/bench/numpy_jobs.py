@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from raptors_arrow.bench.functions import positive
+from raptors_arrow.bench.answers import positive
 from raptors_arrow.bench.chains import numpy_chains
 from raptors_arrow.bench.inputs import TOP, Inputs
 
