@@ -1,15 +1,17 @@
 """The passes that expressions take over a stream.
 
 What measures all rows before it scales one (`standardize`, `center`, `minmax_scale` and `normalize`
-by columns) takes a pass of its own, so it is refused there.
+by columns) takes a pass of its own. A source that can be read again is; a reader is read once, so
+there it is refused.
 """
 
 from typing import Any
 
 from raptors_arrow import _native
+from raptors_arrow._reading import Ahead
 from raptors_arrow.errors import RaptorsValueError
-from raptors_arrow.expr import Expr
-from raptors_arrow.sources import Source
+from raptors_arrow.expr import Expr, evaluate, evaluate_all
+from raptors_arrow.sources import Source, empty_batch
 
 __all__ = ["Fits", "check_operands", "is_rows_in_passes"]
 
@@ -40,19 +42,49 @@ class Fits:
         self._source = source
         every = (node for expr in expressions.values() for node in expr.walk())
         self._nodes = list({id(node): node for node in every if _is_fit(node)}.values())
-        if self._nodes:
+        if self._nodes and not source.is_repeatable:
             raise RaptorsValueError(
                 f"{function}: {self._nodes[0]!r} needs all rows before its first result, and a "
                 "reader can be read once: fit first with select (its mean, its std), then apply "
-                "what that gives, as in x.subtract(mean).divide(std); or pass a table"
+                "what that gives, as in x.subtract(mean).divide(std); or pass a table, a dataset "
+                "or paths, which can be read again"
             )
+        self._done: list[tuple[Expr, Any]] = []
 
     def run(self) -> None:
-        """Take the passes that measure."""
+        """Take the passes that measure: one, or more where what is measured was scaled before."""
+        while len(self._done) < len(self._nodes):
+            done = {id(node) for node, _ in self._done}
+            ready = [node for node in self._nodes if id(node) not in done]
+            ready = [node for node in ready if not _waits(node, done)]
+            fits = [(node, _native._Fit(node.name, **node.options)) for node in ready]
+            columns = list(dict.fromkeys(name for node in ready for name in node.columns))
+            with Ahead(self._source.batches(columns)) as ahead:
+                for batch in ahead:
+                    if batch.num_rows > 0:  # lists of no rows do not say how wide the others are
+                        self._update(fits, batch)
+            self._update(fits, empty_batch(self._source.schema))  # types, if no batch came
+            self._done += fits
+
+    def _update(self, fits: list[tuple[Expr, Any]], batch: Any) -> None:
+        inputs = [node.args[0] for node, _ in fits]
+        values = evaluate_all(inputs, self.values(batch), batch.column)
+        for (_, fit), rows in zip(fits, values, strict=True):
+            fit.update(rows)
 
     def values(self, rows: Any) -> dict[int, Any]:
         """Give the values of what was fitted, for the rows of a batch."""
-        return {}
+        known: dict[int, Any] = {}
+        for node, fit in self._done:
+            names = rows.schema.names
+            if all(name in names for name in node.columns):
+                known[id(node)] = fit.apply(evaluate(node.args[0], known, rows.column))
+        return known
+
+
+def _waits(node: Expr, done: set[int]) -> bool:
+    """Whether there is something below it that must be fitted first."""
+    return any(n is not node and _is_fit(n) and id(n) not in done for n in node.walk())
 
 
 def check_operands(expr: Expr) -> None:

@@ -24,6 +24,7 @@ class _Command(NamedTuple):
 _COMMANDS = {
     "bench": _Command("raptors_arrow.bench", "compare the speed with other libraries", "bench"),
     "tune": _Command("raptors_arrow.tune", "measure this machine and keep a profile", "bench"),
+    "run": _Command("raptors_arrow.run", "compute over files", "pyarrow"),
     "info": _Command("raptors_arrow.info", "show the version, the build and the machine", "bench"),
 }
 # Packages that a command may need and the package itself does not.

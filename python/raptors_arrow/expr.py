@@ -305,15 +305,17 @@ def evaluate_all(
         together = _native._evaluate(parts, wanted)
         if together is not None:
             return together
+    return [_value(expr, known) for expr in expressions]
 
-    def value(node: Any) -> Any:
-        if not isinstance(node, Expr):
-            return node
-        if id(node) not in known:
-            known[id(node)] = _apply(node, [value(arg) for arg in node.args])
-        return known[id(node)]
 
-    return [value(expr) for expr in expressions]
+def _value(node: Any, known: dict[int, Any]) -> Any:
+    # No function inside another that calls itself: such a cycle would keep the columns of a batch
+    # until the garbage collector comes, and a stream in memory.
+    if not isinstance(node, Expr):
+        return node
+    if id(node) not in known:
+        known[id(node)] = _apply(node, [_value(arg, known) for arg in node.args])
+    return known[id(node)]
 
 
 def _flattened(
@@ -323,27 +325,36 @@ def _flattened(
 
     What columns and data hold is put into ``known``.
     """
-    parts: list[tuple[Any, ...]] = []
-    places: dict[int, int] = {}
+    flat = _Flat(known, column)
+    return flat.parts, [flat.place(expr) for expr in expressions]
 
-    def place(node: Expr) -> int:
-        if id(node) in places:
-            return places[id(node)]
-        if id(node) not in known and node.name in ("col", "lazy"):
+
+class _Flat:
+    """The parts of expressions, while they are put in order."""
+
+    def __init__(self, known: dict[int, Any], column: Callable[[str], Any]) -> None:
+        self.parts: list[tuple[Any, ...]] = []
+        self._places: dict[int, int] = {}
+        self._known, self._column = known, column
+
+    def place(self, node: Expr) -> int:
+        """Give the place of a part, which is added if it is new."""
+        key, known = id(node), self._known
+        if key in self._places:
+            return self._places[key]
+        if key not in known and node.name in ("col", "lazy"):
             name_or_data = node.args[0]
-            known[id(node)] = column(name_or_data) if node.name == "col" else name_or_data
-        if id(node) in known:
-            value = known[id(node)]
+            known[key] = self._column(name_or_data) if node.name == "col" else name_or_data
+        if key in known:
+            value = known[key]
             has_rows = node.name == "col" or (node.is_rows and _is_plain(value))
             part: tuple[Any, ...] = (value, has_rows)
         else:
-            args = [(True, place(a)) if isinstance(a, Expr) else (False, a) for a in node.args]
+            args = [(True, self.place(a)) if isinstance(a, Expr) else (False, a) for a in node.args]
             part = (node.name, args, node.options)
-        parts.append(part)
-        places[id(node)] = len(parts) - 1
-        return places[id(node)]
-
-    return parts, [place(expr) for expr in expressions]
+        self.parts.append(part)
+        self._places[key] = len(self.parts) - 1
+        return self._places[key]
 
 
 def _apply(node: Expr, args: list[Any]) -> Any:

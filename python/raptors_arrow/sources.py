@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from raptors_arrow._files import dataset_batches, dataset_rows, files_of, is_paths
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 
-__all__ = ["Source", "as_source", "is_stream"]
+__all__ = ["Source", "as_source", "empty_batch"]
 
 _Batches = Callable[[Sequence[str] | None], Iterator[Any]]
 
@@ -33,13 +33,15 @@ class Source(NamedTuple):
 
 
 def as_source(given: Any) -> Source:
-    """See anything with named columns as a source.
+    """See anything with named columns as a source; one that is seen already is itself.
 
     Raises
     ------
     RaptorsTypeError
         For what has no named columns.
     """
+    if isinstance(given, Source):
+        return given
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -73,18 +75,6 @@ def as_source(given: Any) -> Source:
         "expected a table, a reader, a dataset, paths of Parquet or Arrow files, a frame or an "
         f"object with __arrow_c_stream__, got {type(given).__name__}"
     )
-
-
-def is_stream(given: Any) -> bool:
-    """Whether an object is read batch by batch: a reader, a dataset, a query.
-
-    What is in memory knows its length.
-    """
-    if _is_dataset(given) or hasattr(given, "fetch_record_batch"):
-        return True
-    if hasattr(given, "__len__") or hasattr(given, "__arrow_c_array__"):
-        return False
-    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "collect_batches")
 
 
 def _is_dataset(given: Any) -> bool:

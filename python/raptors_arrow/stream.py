@@ -17,7 +17,7 @@ from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, evaluate, evaluate_all
 from raptors_arrow.sources import Source, as_source, empty_batch
 
-__all__ = ["select", "with_columns"]
+__all__ = ["select", "select_all", "with_all", "with_columns"]
 
 
 def select(source: Any, /, *unnamed: Expr, progress: Progress = None, **expressions: Expr) -> Any:
@@ -55,7 +55,11 @@ def select(source: Any, /, *unnamed: Expr, progress: Progress = None, **expressi
     >>> ra.select(rows, e.sum(axis=1)).to_pydict()
     {'emb': [3.0, 9.0]}
     """
-    wanted = named("select", unnamed, expressions)
+    return select_all(source, named("select", unnamed, expressions), progress)
+
+
+def select_all(source: Any, wanted: dict[str, Expr], progress: Progress = None) -> Any:
+    """Do what `select` does, with expressions of any name."""
     seen = _checked(source, wanted)
     by_row = {name: is_rows_in_passes(expr) for name, expr in wanted.items()}
     if all(by_row.values()):
@@ -98,7 +102,11 @@ def with_columns(
     >>> ra.with_columns(rows, ra.col("emb").normalize()).to_pylist()
     [{'emb': [0.6, 0.8]}]
     """
-    wanted = named("with_columns", unnamed, expressions)
+    return with_all(source, named("with_columns", unnamed, expressions), progress)
+
+
+def with_all(source: Any, wanted: dict[str, Expr], progress: Progress = None) -> Any:
+    """Do what `with_columns` does, with expressions of any name."""
     seen = _checked(source, wanted)
     for name, expr in wanted.items():
         if not is_rows_in_passes(expr):
@@ -215,7 +223,8 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
         with Ahead(source.batches(columns)) as ahead:
             for batch in shown(ahead, source.count_rows, progress):
                 rows += batch.num_rows
-                _update(totals, parts, batch, fits)
+                if batch.num_rows > 0:  # lists of no rows do not say how wide the others are
+                    _update(totals, parts, batch, fits)
         if rows == 0:  # no batch came, or none with rows: types are known all the same
             _update(totals, parts, empty_batch(source.schema), fits)
         values = {key: total.finish() for key, total in totals.items()}

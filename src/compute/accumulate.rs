@@ -18,10 +18,10 @@ use super::state::{Finish, Required, Running, RunningOne, Seen, State};
 use super::state_array::{Description, StateReader, StateWriter};
 use super::{Per, ReduceOptions, Statistic};
 use crate::buffer::Output;
-use crate::dispatch::{Plan, machine, run};
+use crate::dispatch::{Level, Plan, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Partial, Reducer, Words};
-use crate::matrix::{self, Matrix, Number, TileWorkspace, array_of, steps};
+use crate::matrix::{self, Matrix, Number, TileWorkspace, View, array_of, steps};
 
 /// A statistic of all rows, or of each column, of batches that come one after the other.
 ///
@@ -69,6 +69,11 @@ impl Accumulator {
             return Err(error.in_function(statistic.name()));
         }
         Ok(Self { statistic, per, options, state: None, rows: 0, is_broken: false })
+    }
+
+    /// What is computed.
+    pub fn statistic(&self) -> Statistic {
+        self.statistic
     }
 
     /// What one result is made from.
@@ -271,8 +276,7 @@ impl WithReducer for Begun {
     ) -> Result<Box<dyn Accumulate>> {
         let Self { statistic, per, options, element, width } = self;
         let is_count = statistic == Statistic::Count;
-        let columns = if per == Per::Matrix { 1 } else { width };
-        let groups: Vec<_> = steps(0..columns, COLUMNS_OF_A_GROUP).collect();
+        let groups: Vec<_> = columns_of(per, width).collect();
         let sequences =
             groups.iter().map(|group| Sequences::new(how.reducer, per, group.len())).collect();
         Ok(Box::new(Totals::<T, O, R, F> {
@@ -293,21 +297,41 @@ impl WithReducer for Begun {
     }
 }
 
+/// The columns of each running state: all of them as one sequence, or groups of them.
+pub(super) fn columns_of(per: Per, width: usize) -> impl Iterator<Item = Range<usize>> {
+    steps(0..if per == Per::Matrix { 1 } else { width }, COLUMNS_OF_A_GROUP)
+}
+
 /// The running state of a group of columns, or of everything as one sequence.
-enum Sequences<T: Number, R: Reducer<T>> {
+pub(super) enum Sequences<T: Number, R: Reducer<T>> {
     One(RunningOne<T, R>),
     Columns(Running<T, R>),
 }
 
 impl<T: Number, R: Reducer<T>> Sequences<T, R> {
-    fn new(reducer: R, per: Per, columns: usize) -> Self {
+    pub(super) fn new(reducer: R, per: Per, columns: usize) -> Self {
         match per {
             Per::Matrix => Self::One(RunningOne::loose(reducer)),
             Per::Column | Per::Row => Self::Columns(Running::loose(reducer, columns)),
         }
     }
 
-    fn pause(self) -> State<R::Node> {
+    /// Takes the next rows.
+    pub(super) fn update(
+        &mut self,
+        level: Level,
+        view: &View<'_, T>,
+        columns: Range<usize>,
+        workspace: &mut TileWorkspace<T>,
+    ) {
+        let (rows, width) = (view.rows, view.width);
+        match self {
+            Self::One(one) => one.update(level, view, 0..rows * width, workspace),
+            Self::Columns(all) => all.update(level, view, (0..rows, columns), None, workspace),
+        }
+    }
+
+    pub(super) fn pause(self) -> State<R::Node> {
         match self {
             Self::One(one) => one.pause(),
             Self::Columns(columns) => columns.pause(),
@@ -383,15 +407,9 @@ where
 
     fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()> {
         let (view, level) = (x.view::<T>()?, plan.level(machine()));
-        let (rows, width) = (view.rows, view.width);
         let tasks = self.groups.iter().cloned().zip(&mut self.sequences).collect();
         run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
-            match sequences {
-                Sequences::One(one) => one.update(level, &view, 0..rows * width, workspace),
-                Sequences::Columns(all) => {
-                    all.update(level, &view, (0..rows, columns), None, workspace);
-                }
-            }
+            sequences.update(level, &view, columns, workspace);
         })
     }
 

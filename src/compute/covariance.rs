@@ -9,6 +9,7 @@
 //! first is in doubt.
 
 mod piece;
+mod running;
 mod square;
 
 use std::ops::Range;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{exponent_of, power_of_two, times_power};
 use crate::matrix::{self, Matrix, Number, View, steps};
 use piece::{BLOCK, PanelWorkspace, Piece, Source, panel_rows};
+pub use running::ColumnsAccumulator;
 use square::Square;
 
 /// The Gram matrix of the columns: `xᵀx`, `d × d`. Rows with a null are left out.
@@ -109,6 +111,17 @@ pub enum OfColumns {
     Correlation,
 }
 
+impl OfColumns {
+    /// The function that it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gram => "gram",
+            Self::Covariance => "covariance",
+            Self::Correlation => "correlation",
+        }
+    }
+}
+
 fn execute(function: &'static str, kind: OfColumns, x: &Matrix, ddof: usize) -> Result<Matrix> {
     call::execute(function, &ColumnsCall { x: Held::Borrowed(x), kind, ddof })?.into_matrix()
 }
@@ -143,7 +156,7 @@ impl Driven for ColumnsCall<'_> {
 
 fn products<T: Number>(x: &Matrix, plan: Plan) -> Result<Matrix> {
     let call = Columns::<T>::new(x, false, plan)?;
-    let mut out = Square::new(x)?;
+    let mut out = Square::new(x.element_type(), x.width())?;
     call.products(None, |piece, _| out.put(piece, |product, _, _| product))?;
     call.mend(&mut out, 1.0)?;
     out.finish(None)
@@ -151,7 +164,7 @@ fn products<T: Number>(x: &Matrix, plan: Plan) -> Result<Matrix> {
 
 fn covariances<T: Number>(x: &Matrix, ddof: usize, plan: Plan) -> Result<Matrix> {
     let call = Columns::<T>::new(x, true, plan)?;
-    let mut out = Square::new(x)?;
+    let mut out = Square::new(x.element_type(), x.width())?;
     let divisor = |count: usize| count.saturating_sub(ddof) as f64;
     let Diagonal { count, .. } = call.products(None, |piece, diagonal| {
         let divisor = divisor(diagonal.count);
@@ -168,7 +181,7 @@ fn covariances<T: Number>(x: &Matrix, ddof: usize, plan: Plan) -> Result<Matrix>
 fn correlations<T: Number>(x: &Matrix, plan: Plan) -> Result<Matrix> {
     let call = Columns::<T>::new(x, true, plan)?;
     let width = x.width();
-    let mut out = Square::new(x)?;
+    let mut out = Square::new(x.element_type(), x.width())?;
     let first = call.products(None, |piece, diagonal| {
         out.put(piece, |product, a, b| diagonal.correlation(product, a, b));
     })?;
@@ -220,6 +233,12 @@ const AT_ONCE: usize = 24;
 /// The smallest rows of a piece.
 const LEAST_ROWS: usize = 4096;
 
+/// Blocks of so many columns: even ones, of whole tiles at every level.
+fn blocks(width: usize) -> Vec<Range<usize>> {
+    let block = width.div_ceil(width.div_ceil(BLOCK).max(1)).next_multiple_of(24).min(BLOCK);
+    steps(0..width, block).collect()
+}
+
 /// A call that is checked and planned.
 struct Columns<'a, T: Number> {
     x: &'a Matrix,
@@ -255,9 +274,7 @@ impl<'a, T: Number> Columns<'a, T> {
         let View { rows, width, .. } = self.view;
         let powers: Vec<f64> =
             exponents.unwrap_or(&[]).iter().map(|exponent| power_of_two(-exponent)).collect();
-        // Even blocks, of whole tiles at every level.
-        let block = width.div_ceil(width.div_ceil(BLOCK).max(1)).next_multiple_of(24).min(BLOCK);
-        let blocks: Vec<Range<usize>> = steps(0..width, block).collect();
+        let blocks = blocks(width);
         let ranges = (2 * PIECES / (blocks.len() * (blocks.len() + 1)).max(1)).max(1);
         let step = rows.div_ceil(ranges).max(LEAST_ROWS);
 
@@ -265,7 +282,7 @@ impl<'a, T: Number> Columns<'a, T> {
         let mut diagonal = Diagonal { count: 0, squares: vec_with_capacity(width)? };
         let own: Vec<_> = blocks.iter().map(|block| (block, block)).collect();
         for pairs in own.chunks(at_once) {
-            let own = self.pieces(pairs, step, &powers)?;
+            let own = self.pieces(pairs, 0..rows, step, &powers)?;
             for piece in &own {
                 diagonal.count = piece.count;
                 diagonal.squares.extend(piece.left.clone().map(|c| piece.product(c, c)));
@@ -279,27 +296,46 @@ impl<'a, T: Number> Columns<'a, T> {
             .flat_map(|(i, left)| blocks[i + 1..].iter().map(move |right| (left, right)))
             .collect();
         for pairs in others.chunks(at_once) {
-            for piece in self.pieces(pairs, step, &powers)? {
+            for piece in self.pieces(pairs, 0..rows, step, &powers)? {
                 put(&piece, &diagonal);
             }
         }
         Ok(diagonal)
     }
 
-    /// The products of pairs of blocks of columns, over `step` rows at a time.
+    /// The products of pairs of blocks of columns over some rows, made `step` rows at a time.
     fn pieces(
         &self,
         pairs: &[(&Range<usize>, &Range<usize>)],
+        rows: Range<usize>,
         step: usize,
         powers: &[f64],
     ) -> Result<Vec<Piece>> {
-        let rows = self.view.rows;
+        let mut joined: Vec<Piece> = Vec::with_capacity(pairs.len());
+        for piece in self.steps_of(pairs, rows, step, powers)? {
+            match joined.last_mut() {
+                Some(last) if last.is_beside(&piece) => last.join(&piece),
+                _ => joined.push(piece),
+            }
+        }
+        Ok(joined)
+    }
+
+    /// The products of pairs of blocks of columns, over each `step` of some rows: all of a pair,
+    /// then those of the next.
+    fn steps_of(
+        &self,
+        pairs: &[(&Range<usize>, &Range<usize>)],
+        rows: Range<usize>,
+        step: usize,
+        powers: &[f64],
+    ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         for (left, right) in pairs {
             let of = |rows| (rows, Piece::new((*left).clone(), (*right).clone(), self.centred));
-            pieces.extend(steps(0..rows, step).map(of));
-            if rows == 0 {
-                pieces.push(of(0..0));
+            pieces.extend(steps(rows.clone(), step).map(of));
+            if rows.is_empty() {
+                pieces.push(of(rows.clone()));
             }
         }
         let tasks = pieces.iter_mut().collect();
@@ -309,14 +345,7 @@ impl<'a, T: Number> Columns<'a, T> {
             let (rows, piece) = task;
             piece.feed(plan, source, rows.clone(), workspace, go_on);
         })?;
-        let mut joined: Vec<Piece> = Vec::with_capacity(pairs.len());
-        for (_, piece) in pieces {
-            match joined.last_mut() {
-                Some(last) if last.is_beside(&piece) => last.join(&piece),
-                _ => joined.push(piece),
-            }
-        }
-        Ok(joined)
+        Ok(pieces.into_iter().map(|(_, piece)| piece).collect())
     }
 
     /// The largest magnitude of each column, in rows without a null; not finite if one is not.

@@ -42,6 +42,7 @@ mod contiguous;
 mod covariance;
 mod elementary;
 mod elementwise;
+mod function_accumulator;
 mod fused;
 mod group_rows;
 mod groups;
@@ -76,8 +77,9 @@ pub use arithmetic::{
 pub use call::Pass;
 pub use choice::{Choice, fill_null, is_null, nan_to_null};
 pub use comparison::{equal, greater, greater_equal, isfinite, isnan, less, less_equal, not_equal};
-pub use covariance::{OfColumns, correlation, covariance, gram};
+pub use covariance::{ColumnsAccumulator, OfColumns, correlation, covariance, gram};
 pub use elementary::{exp, log, power, round, sign};
+pub use function_accumulator::FunctionAccumulator;
 pub(crate) use fused::{Link, with_chain};
 pub use group_rows::{reduce_groups, reduce_lists};
 pub use groups::GroupStatistic;
@@ -98,8 +100,10 @@ pub use reduce::{
 };
 pub use registry::{Driver, Function, call_function, get_function, list_functions};
 pub use result_type::{ArgumentType, ResultKind, ResultType, Shape};
-pub use top_k::{TopK, top_k};
-pub use transform::{Transform, center, minmax_scale, normalize, softmax, standardize};
+pub use top_k::{TopK, TopKAccumulator, top_k};
+pub use transform::{
+    Fit, Fitted, Transform, center, minmax_scale, normalize, softmax, standardize,
+};
 pub use transpose::transpose;
 pub use value::Value;
 

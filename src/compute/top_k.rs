@@ -6,6 +6,7 @@
 //! the product decides what is skipped, never what is returned.
 
 mod filter;
+mod running;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -26,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Best, Body, Element, Second, Simd};
 use crate::matrix::{self, Matrix, Number, View, array_of, steps};
 use filter::{Filter, Limits};
+pub use running::TopKAccumulator;
 
 /// The rows nearest to each vector, the nearest first.
 #[derive(Clone, Debug)]
@@ -34,6 +36,17 @@ pub struct TopK {
     pub indices: ArrayRef,
     /// Their scores, in the same shape.
     pub scores: ArrayRef,
+}
+
+impl TopK {
+    /// Both, by name.
+    pub(super) fn into_value(self) -> Result<Value> {
+        let Self { indices, scores } = self;
+        Ok(Value::Named(vec![
+            ("indices", Value::try_from(&indices)?),
+            ("scores", Value::try_from(&scores)?),
+        ]))
+    }
 }
 
 /// The `k` rows of `x` that are nearest to each row of `query`, and their scores.
@@ -96,16 +109,28 @@ impl Driven for TopKCall<'_> {
     }
 
     fn run(&self, passes: &[Pass]) -> Result<Value> {
-        let TopK { indices, scores } = self.search(passes)?;
-        Ok(Value::Named(vec![
-            ("indices", Value::try_from(&indices)?),
-            ("scores", Value::try_from(&scores)?),
-        ]))
+        self.search(passes)?.into_value()
     }
 }
 
+/// What was found, before it is put into arrays.
+struct Nearest {
+    best: Vec<Best>,
+    /// Vectors with a null.
+    missing: Option<NullBuffer>,
+    /// The most that are found for a vector.
+    length: usize,
+    /// Whether there is one vector, given as such.
+    is_one: bool,
+}
+
 impl TopKCall<'_> {
-    fn search(&self, mut passes: &[Pass]) -> Result<TopK> {
+    fn search(&self, passes: &[Pass]) -> Result<TopK> {
+        let Nearest { best, missing, length, is_one } = self.nearest(passes)?;
+        answer(best, is_one, length, missing, real_type(self.x.element_type()))
+    }
+
+    fn nearest(&self, mut passes: &[Pass]) -> Result<Nearest> {
         let Self { k, metric, .. } = *self;
         let query = call::converted(QUERY, &self.x, &self.query, &mut passes)?;
         let (x, query, plan) = (&*self.x, &*query, passes[0].plan);
@@ -151,7 +176,7 @@ impl TopKCall<'_> {
             }
             .run(count)
         })?;
-        answer(best, is_one, length, missing, real_type(x.element_type()))
+        Ok(Nearest { best, missing, length, is_one })
     }
 }
 

@@ -5,7 +5,11 @@
 //! cache; columns and the whole matrix take a pass to measure and a pass to scale. What cannot be
 //! measured in float64 as it is, is measured and scaled after a multiplication by a power of two.
 
+mod fit;
+
 use arrow_schema::DataType;
+
+pub use fit::{Fit, Fitted};
 
 use super::by_rows::{self, Block, by_rows};
 use super::call::{self, Call, Driven, Held, Pass};
@@ -102,6 +106,28 @@ pub enum Transform {
     Softmax,
 }
 
+impl Transform {
+    /// The function that it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normalize => "normalize",
+            Self::Standardize => "standardize",
+            Self::Center => "center",
+            Self::MinMaxScale => "minmax_scale",
+            Self::Softmax => "softmax",
+        }
+    }
+
+    /// What is measured first, in a pass of its own, unless rows are measured in the cache.
+    fn measured(self) -> Statistic {
+        match self {
+            Self::Center => Statistic::Mean,
+            Self::MinMaxScale => Statistic::Max,
+            Self::Normalize | Self::Standardize | Self::Softmax => Statistic::Std,
+        }
+    }
+}
+
 fn execute(
     function: &'static str,
     transform: Transform,
@@ -127,17 +153,6 @@ struct TransformCall<'a> {
     order: Order,
 }
 
-impl TransformCall<'_> {
-    /// What is measured first, in a pass of its own, unless rows are measured in the cache.
-    fn measured(&self) -> Statistic {
-        match self.transform {
-            Transform::Center => Statistic::Mean,
-            Transform::MinMaxScale => Statistic::Max,
-            Transform::Normalize | Transform::Standardize | Transform::Softmax => Statistic::Std,
-        }
-    }
-}
-
 impl Driven for TransformCall<'_> {
     fn works(&self) -> Vec<(&'static str, Work)> {
         let x = &*self.x;
@@ -145,7 +160,8 @@ impl Driven for TransformCall<'_> {
         if self.per == Per::Row {
             return vec![scale];
         }
-        let measure = Work { has_vdsp: false, ..reduce::work(x, self.per, self.measured()) };
+        let measure =
+            Work { has_vdsp: false, ..reduce::work(x, self.per, self.transform.measured()) };
         vec![("measure", measure), scale]
     }
 
@@ -217,7 +233,7 @@ fn softmax_rows(x: &Matrix, plan: Plan) -> Result<Matrix> {
 }
 
 /// What is done to elements: `(x · power − offset − rest) / divisor`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Found {
     /// A power of two: 1 but where elements, or what is made of them, overflow or vanish.
     power: f64,
@@ -384,9 +400,19 @@ fn measured<T: Number + Real, O: Number + Scaled, M: Measure<T>>(
     if per == Per::Matrix {
         found = vec_of(found.first().copied().flatten(), x.width())?;
     }
+    scaled::<T, O>(x, to, &found, passes[1].plan)
+}
+
+/// Scales each column by what was found of it.
+fn scaled<T: Number, O: Number + Scaled>(
+    x: &Matrix,
+    to: &DataType,
+    found: &[Option<Found>],
+    plan: Plan,
+) -> Result<Matrix> {
     let dead = collected(found.iter().map(Option::is_none))?;
-    let pattern = Pattern::new::<O>(&found)?;
-    by_rows::<T, O, _>(x, to, &pattern, dead.contains(&true).then_some(&dead[..]), passes[1].plan)
+    let pattern = Pattern::new::<O>(found)?;
+    by_rows::<T, O, _>(x, to, &pattern, dead.contains(&true).then_some(&dead[..]), plan)
 }
 
 /// What is done to each column, repeated until the row is long enough that its ends cost nothing.

@@ -69,8 +69,15 @@ impl Best {
 
     /// Takes what another has found.
     pub(crate) fn join(&mut self, other: &Self) {
+        self.join_from(other, 0);
+    }
+
+    /// Takes what another has found, whose indices begin at `first`.
+    pub(crate) fn join_from(&mut self, other: &Self, first: usize) {
         debug_assert_eq!(self.largest, other.largest);
-        other.heap.iter().for_each(|entry| self.take(*entry));
+        for (key, index, score) in &other.heap {
+            self.take((*key, index + first, *score));
+        }
     }
 
     /// Scores and indices, the best first.

@@ -29,12 +29,6 @@ pub(super) fn take<'py>(
     width: Option<usize>,
 ) -> PyResult<Taken<'py>> {
     let function = entry.name;
-    let may_be_number = match argument.kind {
-        ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
-        // `1 - x`: what stands before an operand may be one.
-        ArgumentKind::Matrix => entry.arguments.iter().any(|a| a.kind == ArgumentKind::Operand),
-        ArgumentKind::Rows | ArgumentKind::Vectors | ArgumentKind::Queries => false,
-    };
     let may_be_listed = match argument.kind {
         ArgumentKind::Matrix | ArgumentKind::Rows | ArgumentKind::Number => false,
         ArgumentKind::Operand
@@ -50,10 +44,90 @@ pub(super) fn take<'py>(
         values = vector::of_scalar(function, argument.name, object)?;
     }
     let object = values.as_ref().unwrap_or(object);
-    if may_be_number && let Some(value) = number(function, argument.name, object)? {
+    if may_be_number(entry, argument)
+        && let Some(value) = number(function, argument.name, object)?
+    {
         return Ok(Taken { value, origin: Origin::Other });
     }
-    let (seen, mut origin) = view(function, argument, object, width)?;
+    let (seen, origin) = view(function, argument, object, width)?;
+    taken(function, argument, object, width, seen, origin)
+}
+
+/// Whether an argument may be one number.
+fn may_be_number(entry: &Function, argument: &Argument) -> bool {
+    match argument.kind {
+        ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
+        // `1 - x`: what stands before an operand may be one.
+        ArgumentKind::Matrix => entry.arguments.iter().any(|a| a.kind == ArgumentKind::Operand),
+        ArgumentKind::Rows | ArgumentKind::Vectors | ArgumentKind::Queries => false,
+    }
+}
+
+/// [Takes](take) the first argument of a function, unless it is read batch by batch.
+pub(super) fn take_unless_stream<'py>(
+    entry: &Function,
+    argument: &Argument,
+    object: &Bound<'py, PyAny>,
+    width: Option<usize>,
+) -> PyResult<Option<Taken<'py>>> {
+    let function = entry.name;
+    if may_be_number(entry, argument)
+        && let Some(value) = number(function, argument.name, object)?
+    {
+        return Ok(Some(Taken { value, origin: Origin::Other }));
+    }
+    let (seen, origin) = match matrix(function, object, width)? {
+        Some(seen) => (seen, Origin::Other),
+        None => {
+            let origin = Origin::of(object)?;
+            if matches!(origin, Origin::Other) && is_stream(object)? {
+                return Ok(None);
+            }
+            view_as(function, argument, object, width, origin)?
+        }
+    };
+    taken(function, argument, object, width, seen, origin).map(Some)
+}
+
+/// Libraries whose readers, datasets and queries `raptors_arrow.sources` reads batch by batch. The
+/// streams of others are checked as they are read here, whole.
+const STREAMING: [&str; 7] =
+    ["pyarrow", "polars", "duckdb", "_duckdb", "arro3", "nanoarrow", "datafusion"];
+
+/// Whether an object of none of the known classes is read batch by batch: a reader, a dataset, a
+/// query. What lies in memory knows its length.
+fn is_stream(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let module = object.get_type().module()?;
+    let module = module.to_cow()?;
+    if !STREAMING.contains(&module.split('.').next().unwrap_or("")) {
+        return Ok(false);
+    }
+    if object.hasattr(intern!(py, "fetch_record_batch"))? {
+        return Ok(true); // a relation of DuckDB, which counts its rows by a query
+    }
+    if object.hasattr(intern!(py, "__arrow_c_array__"))?
+        || object.hasattr(intern!(py, "__len__"))?
+    {
+        return Ok(false);
+    }
+    for method in ["__arrow_c_stream__", "collect_batches", "count_rows"] {
+        if object.hasattr(method)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The value of what was seen.
+fn taken<'py>(
+    function: &'static str,
+    argument: &Argument,
+    object: &Bound<'py, PyAny>,
+    width: Option<usize>,
+    seen: Seen,
+    mut origin: Origin<'py>,
+) -> PyResult<Taken<'py>> {
     let value = match seen {
         // A width that was asked for makes rows, also of one element: no longer the type of x.
         Seen::Matrix(matrix)
@@ -98,11 +172,30 @@ fn view<'py>(
     object: &Bound<'py, PyAny>,
     width: Option<usize>,
 ) -> PyResult<(Seen, Origin<'py>)> {
-    if let Ok(matrix) = object.cast::<PyMatrix>() {
-        let matrix = matrix.get().viewed(width).map_err(|error| error.in_function(function))?;
-        return Ok((Seen::Matrix(matrix), Origin::Other));
+    match matrix(function, object, width)? {
+        Some(seen) => Ok((seen, Origin::Other)),
+        None => view_as(function, argument, object, width, Origin::of(object)?),
     }
-    let origin = Origin::of(object)?;
+}
+
+/// The matrix that an object is, if it is one of ours.
+fn matrix(
+    function: &'static str,
+    object: &Bound<'_, PyAny>,
+    width: Option<usize>,
+) -> PyResult<Option<Seen>> {
+    let Ok(matrix) = object.cast::<PyMatrix>() else { return Ok(None) };
+    let matrix = matrix.get().viewed(width).map_err(|error| error.in_function(function))?;
+    Ok(Some(Seen::Matrix(matrix)))
+}
+
+fn view_as<'py>(
+    function: &'static str,
+    argument: &Argument,
+    object: &Bound<'py, PyAny>,
+    width: Option<usize>,
+    origin: Origin<'py>,
+) -> PyResult<(Seen, Origin<'py>)> {
     if let Origin::NumPy | Origin::Masked = origin {
         let mask = match origin {
             Origin::Masked => Some(numpy::Mask::of(function, object)?),

@@ -215,7 +215,13 @@ pub(super) fn explain<'py>(
     guarded(function.name, || {
         let arguments: Vec<_> = args.iter().collect();
         let named = options.into_iter().flat_map(|options| options.iter().map(Ok));
-        let call = Call::new(function, &arguments, named)?;
+        let Some(call) = Call::new(function, &arguments, named)? else {
+            let name = function.name;
+            return Err(Kind::Type.error(format!(
+                "explain: expected data in memory for {name}, got a stream, which is read batch by \
+                 batch; explain a call on one batch"
+            )));
+        };
         let passes = function.explain(&call.values, &call.options)?;
         let given = call.values.iter().zip(function.arguments);
         let copies: Vec<String> = given

@@ -8,6 +8,7 @@
 use std::ffi::CString;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -31,12 +32,13 @@ pub(super) struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    /// Sorts what was given by place and by name, and takes it.
+    /// Sorts what was given by place and by name, and takes it; `None` if the first argument is
+    /// read batch by batch.
     pub(super) fn new(
         function: &'static Function,
         positional: &[Bound<'py, PyAny>],
         named: impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<Option<Self>> {
         let name = function.name;
         let arguments = function.arguments;
         let mut given: Vec<Option<Bound<'py, PyAny>>> = vec![None; arguments.len()];
@@ -88,7 +90,14 @@ impl<'py> Call<'py> {
                 return Err(Error::Arguments { expected, got }.in_function(name).into());
             };
             let reshape = if origin.is_none() { width } else { None };
-            let taken = argument::take(function, argument, &object, reshape)?;
+            let taken = if values.is_empty() {
+                match argument::take_unless_stream(function, argument, &object, reshape)? {
+                    Some(taken) => taken,
+                    None => return Ok(None),
+                }
+            } else {
+                argument::take(function, argument, &object, reshape)?
+            };
             // A number that stands before the matrix is nobody's.
             if taken.value.as_matrix().is_some() {
                 origin.get_or_insert(taken.origin);
@@ -102,7 +111,7 @@ impl<'py> Call<'py> {
                 "{name}: expected {option}, got nothing for it; its signature is {name}{signature}"
             )));
         }
-        Ok(Self { values, options, origin: origin.unwrap_or(Origin::Other) })
+        Ok(Some(Self { values, options, origin: origin.unwrap_or(Origin::Other) }))
     }
 
     /// Runs the function, without the GIL unless it is [brief](is_brief), and gives the result back.
@@ -178,7 +187,16 @@ unsafe extern "C" fn built_in<const I: usize>(
                     names.iter().enumerate().map(|(i, name)| Ok((name, object(places + i))))
                 });
                 let positional: Vec<_> = (0..places).map(object).collect();
-                Call::new(function, &positional, named)?.run(py, function)
+                match Call::new(function, &positional, named)? {
+                    Some(call) => call.run(py, function),
+                    None => {
+                        let options = PyDict::new(py);
+                        for (i, name) in names.into_iter().flatten().enumerate() {
+                            options.set_item(name, object(places + i))?;
+                        }
+                        streamed(py, function, &positional, Some(&options))
+                    }
+                }
             }),
         };
         match result {
@@ -494,7 +512,24 @@ fn invoke<'py>(
     arguments: &[Bound<'py, PyAny>],
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    guarded(function.name, || Call::new(function, arguments, pairs(options))?.run(py, function))
+    guarded(function.name, || match Call::new(function, arguments, pairs(options))? {
+        Some(call) => call.run(py, function),
+        None => streamed(py, function, arguments, options),
+    })
+}
+
+/// Runs a function over an object that is read batch by batch. Reading is Python's: it knows the
+/// libraries that streams come from.
+fn streamed<'py>(
+    py: Python<'py>,
+    function: &'static Function,
+    arguments: &[Bound<'py, PyAny>],
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import(intern!(py, "raptors_arrow._stream_calls"))?;
+    let arguments = PyTuple::new(py, arguments)?;
+    let options = options.map_or_else(|| PyDict::new(py), Bound::clone);
+    module.call_method1(intern!(py, "call"), (function.name, arguments, options))
 }
 
 /// Call a function by name.

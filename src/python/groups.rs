@@ -95,10 +95,10 @@ impl PyGroups {
     }
 }
 
-/// A column of keys, of any type. Only pyarrow's own arrays come here, which hold what their types
+/// An array of any type. Only pyarrow's own arrays come here, which hold what their types
 /// say: what others lie about is checked for numbers alone (`check.rs`).
 #[allow(unsafe_code)]
-fn column(array: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+pub(super) fn column(array: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     const METHOD: &str = "__arrow_c_array__";
     let pair = array.call_method0(METHOD)?;
     let schema = pointer::<FFI_ArrowSchema>(NAME, &pair.get_item(0)?, METHOD, c"arrow_schema")?;

@@ -17,6 +17,7 @@ mod errors;
 mod explain;
 mod export;
 mod expression;
+mod fit;
 mod function;
 mod groups;
 mod import;
@@ -52,6 +53,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     groups::add_to(m)?;
     plugin::add_to(m)?;
     expression::add_to(m)?;
+    fit::add_to(m)?;
     m.add_class::<explain::PyExplanation>()?;
     m.add_class::<explain::PyPass>()?;
     m.add_class::<system::PyPoolStats>()?;

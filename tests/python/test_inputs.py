@@ -133,8 +133,7 @@ def test_arrays_of_ctypes(kind):
 def test_results_of_query_engines():
     sql = "SELECT i::FLOAT AS a, (2 * i)::FLOAT AS b FROM range(5000) t(i)"
     relation = duckdb.sql(sql)
-    assert ra.sum(relation, axis=0).rows == 2
-    assert pa.array(ra.sum(duckdb.sql(sql), axis=0)).to_pylist() == [12497500.0, 24995000.0]
+    assert ra.sum(relation, axis=0).to_pylist() == [12497500.0, 24995000.0]
     assert pa.table(ra.scale(duckdb.sql(sql), 2)).column_names == ["a", "b"]
     arrays = duckdb.sql("SELECT [i, i]::FLOAT[2] AS emb FROM range(3) t(i)")
     assert ra.sum(arrays.to_arrow_table()["emb"]) == 6.0

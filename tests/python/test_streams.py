@@ -148,6 +148,14 @@ def _none() -> pa.RecordBatch:
     return WHOLE.combine_chunks().to_batches()[0][:0]
 
 
+def test_lists_of_no_rows_have_any_width():
+    schema = pa.schema({"emb": pa.list_(pa.float32())})
+    none, some = (pa.record_batch([pa.array(v, schema[0].type)], schema) for v in ([], [[1, 2]]))
+    given = [none, some, none, some]
+    assert ra.select(reader(given, schema), s=E.sum(axis=0))["s"].to_pylist() == [[2.0, 4.0]]
+    assert ra.sum(reader(given, schema), axis=0).to_pylist() == [2.0, 4.0]
+
+
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_a_producer_that_fails_at_a_batch_says_its_own_words(k):
     def failing():

@@ -10,7 +10,7 @@ use crate::compute::real_type;
 use crate::error::Result;
 use crate::matrix::{self, Matrix, Number, Writer};
 
-/// A `d × d` result in the type that results of `x` have. It is the only thing of its size: the
+/// A `d × d` result in the type that results of such elements have. It is the only thing of its size: the
 /// products are rounded into it block by block.
 pub(super) struct Square {
     to: DataType,
@@ -20,8 +20,8 @@ pub(super) struct Square {
 }
 
 impl Square {
-    pub(super) fn new(x: &Matrix) -> Result<Self> {
-        let (to, width) = (real_type(x.element_type()).clone(), x.width());
+    pub(super) fn new(element: &DataType, width: usize) -> Result<Self> {
+        let to = real_type(element).clone();
         let writer = f64::writer(&to).ok_or_else(|| matrix::unaccepted(&to))?;
         let out = Output::new(width * width * writer.size)?;
         Ok(Self { to, width, writer, out })
