@@ -58,13 +58,12 @@ class Ahead:
 
     def _given(self) -> Iterator[Any]:
         while True:
-            batch, error = self._queue.get()
+            *batch, error = self._queue.get()
             if error is not None:
                 raise error
-            if batch is self._END:
+            if batch[0] is self._END:
                 return
-            yield batch
-            del batch
+            yield batch.pop()  # which is held by whoever asked for it alone
 
 
 def shown(
@@ -78,9 +77,9 @@ def shown(
     total, done = count_rows(), 0
     try:
         for batch in batches:
-            rows = batch.num_rows
-            yield batch
+            held, rows = [batch], batch.num_rows
             del batch
+            yield held.pop()
             done += rows
             told(done, total)
     finally:

@@ -126,8 +126,7 @@ def _by_columns(expr: Expr, source: Source) -> Any:
 
     def batches() -> Iterator[Any]:
         with Ahead(source.batches(None)) as ahead:
-            for batch in ahead:
-                yield made(batch)
+            yield from map(made, ahead)
 
     schema = made(empty_batch(source.schema)).schema
     return source.give(pa.RecordBatchReader.from_batches(schema, batches()))

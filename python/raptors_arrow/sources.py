@@ -131,13 +131,17 @@ def _of_one_schema(
     batches: Any, schema: Any, columns: Sequence[str] | None = None
 ) -> Iterator[Any]:
     """Pass batches on, some columns of them, as long as they have one schema."""
-    for i, batch in enumerate(batches):
+
+    def checked(numbered: tuple[int, Any]) -> Any:
+        i, batch = numbered
         if not batch.schema.equals(schema):
             raise RaptorsValueError(
                 f"batch {i} of the stream has another schema than the stream: expected "
                 f"{_in_a_line(schema)}, got {_in_a_line(batch.schema)}; all batches must have one"
             )
-        yield batch if columns is None else batch.select(list(columns))
+        return batch if columns is None else batch.select(list(columns))
+
+    return map(checked, enumerate(batches))
 
 
 def _in_a_line(schema: Any) -> str:

@@ -178,12 +178,15 @@ def _rows(
         at = schema.get_field_index(name)
         schema = schema.append(field) if at < 0 else schema.set(at, field)
 
+    def made(batch: Any) -> Any:
+        return _with(batch, expressions, keep, fits).cast(schema)
+
     def batches() -> Iterator[Any]:
         fits.run()
         read = source.batches(None if keep else needed(expressions) or None)
         with Ahead(read) as ahead:
-            for batch in shown(ahead, source.count_rows, progress):
-                yield _with(batch, expressions, keep, fits).cast(schema)
+            # By map, so that what waits to be asked for more holds no batch.
+            yield from map(made, shown(ahead, source.count_rows, progress))
 
     return source.give(pa.RecordBatchReader.from_batches(schema, batches()))
 
