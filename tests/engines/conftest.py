@@ -30,6 +30,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def many(tmp_path_factory):
+    """Four files of Parquet, of 1024 rows each, with keys."""
+    from statistics_of import write
+
+    return write(str(tmp_path_factory.mktemp("many")))
+
+
+@pytest.fixture(scope="session")
 def ragged(tmp_path_factory):
     """A file whose rows differ in length."""
     made = tmp_path_factory.mktemp("ragged")

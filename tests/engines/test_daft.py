@@ -1,10 +1,13 @@
 """Expressions over Daft, on its own runner."""
 
+import doctest
+
 import daft
 import numpy as np
 import pyarrow as pa
 import pytest
 from by_row import cases, same_bits, table
+from statistics_of import TOTALS, close, rows
 
 import raptors_arrow as ra
 
@@ -49,6 +52,23 @@ def test_embeddings(folder):
     assert same_bits(got["n"], ra.norm(table()["emb"], axis=1))
 
 
+def test_statistics_of_all_rows(many):
+    close(ra.daft.select(daft.read_parquet(many), **TOTALS), ra.select(rows(), **TOTALS))
+    none = daft.read_parquet(many).where(daft.col("id") < 0)
+    got = ra.daft.select(none, mean=ra.col("emb").mean(axis=0), n=ra.len())
+    assert got.to_pylist() == [{"mean": [None] * 6, "n": 0}]
+
+
+def test_mistakes_in_statistics(many, ragged):
+    df, e = daft.read_parquet(many), ra.col("emb")
+    with pytest.raises(ra.RaptorsValueError, match="expected unit to reduce the rows to one"):
+        ra.daft.select(df, unit=e.normalize())
+    with pytest.raises(ra.RaptorsValueError, match="'nothing' is not there; the columns are id"):
+        ra.daft.select(df, m=ra.col("nothing").mean(axis=0))
+    with pytest.raises(Exception, match="mean: expected every row to have 2 .*row 1 has 1.*in m="):
+        ra.daft.select(daft.read_parquet(ragged), m=e.mean(axis=0))
+
+
 def failure(df) -> str:
     with pytest.raises(Exception) as caught:
         df.collect()
@@ -71,6 +91,10 @@ def test_errors_name_function_and_column(folder, ragged):
         ra.daft.with_columns(rows, m=e.mean(axis=0))
     with pytest.raises(ra.RaptorsTypeError, match="expected a data frame of Daft, got int"):
         ra.daft.with_columns(3, unit=e.normalize())
+
+
+def test_the_examples_of_docstrings():
+    assert doctest.testmod(ra.daft).failed == 0
 
 
 def test_the_guide(snippet):

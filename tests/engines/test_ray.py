@@ -1,10 +1,13 @@
 """Expressions over Ray Data, on a local cluster of two workers."""
 
+import doctest
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import ray
 from by_row import cases, same_bits, table
+from statistics_of import TOTALS, close, rows
 
 import raptors_arrow as ra
 
@@ -90,6 +93,57 @@ def test_tensors_of_ray_and_of_pyarrow(kind, shape):
     np.testing.assert_array_equal(batches["sums"], values.reshape(4, -1).sum(axis=1))
 
 
+def test_statistics_of_all_rows(many):
+    close(ra.ray.select(ray.data.read_parquet(many), **TOTALS), ra.select(rows(), **TOTALS))
+
+
+def test_blocks_of_1024_rows_give_the_bits_of_one_process(many):
+    blocks = [rows()[at : at + 1024] for at in range(0, 4096, 1024)]
+    totals = {name: TOTALS[name] for name in ("mean", "std", "price")}
+    got = ra.ray.select(ray.data.from_arrow(blocks), **totals)
+    assert got.equals(ra.select(rows(), **totals))
+
+
+def test_a_worker_that_dies(many, tmp_path):
+    """Ray tries the block again, in another worker."""
+    marker = str(tmp_path / "died")
+
+    def dies_once(batch):
+        import os
+
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os._exit(1)
+        return batch
+
+    dataset = ray.data.read_parquet(many).map_batches(dies_once, batch_format="pyarrow")
+    close(ra.ray.select(dataset, **TOTALS), ra.select(rows(), **TOTALS))
+    assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize("kind", ["ray", "pyarrow"])
+def test_statistics_of_tensors(kind):
+    values = np.arange(24, dtype="f4").reshape(4, 6)
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
+    table = pa.table({"data": column})
+    dataset = ray.data.from_numpy(values) if kind == "ray" else ray.data.from_arrow(table)
+    got = ra.ray.select(dataset, mean=ra.col("data").mean(axis=0))
+    assert got["mean"].to_pylist() == [values.mean(axis=0).tolist()]
+
+
+def test_mistakes_in_statistics(many, ragged):
+    e = ra.col("emb")
+    with pytest.raises(ra.RaptorsValueError, match="expected unit to reduce the rows to one"):
+        ra.ray.select(ray.data.read_parquet(many), unit=e.normalize())
+    with pytest.raises(ra.RaptorsTypeError, match="expected a dataset of Ray, got int"):
+        ra.ray.select(3, m=e.mean(axis=0))
+    with pytest.raises(ray.exceptions.RayError) as caught:
+        ra.ray.select(ray.data.read_parquet(ragged), m=e.mean(axis=0))
+    said = f"{caught.value} {caught.value.__cause__!r}"
+    assert "mean: expected every row to have 2 elements, but row 1 has 1" in said
+    assert "(in m=col('emb').mean(axis=0))" in said
+
+
 def failure(dataset, **expressions) -> str:
     mapper = ra.ray.with_columns(**expressions)
     with pytest.raises(ray.exceptions.RayError) as caught:
@@ -122,6 +176,10 @@ def test_mistakes_are_found_before_anything_is_read():
         mapper({"emb": np.array([np.ones(2), None], dtype=object)})
     with pytest.raises(ra.RaptorsTypeError, match="expected a pyarrow table.*got list"):
         mapper([1, 2])
+
+
+def test_the_examples_of_docstrings():
+    assert doctest.testmod(ra.ray).failed == 0
 
 
 def test_the_guide(snippet):

@@ -1,11 +1,14 @@
 """Expressions over Spark, on a local cluster of two executors."""
 
+import doctest
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from by_row import cases, same_bits, table
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from statistics_of import TOTALS, close, rows
 
 import raptors_arrow as ra
 
@@ -65,6 +68,43 @@ def test_spark_goes_on_with_the_columns(spark, folder):
     assert kept == [i for i, norm in enumerate(norms) if norm is not None and norm < 2]
 
 
+def test_statistics_of_all_rows(spark, many):
+    close(ra.spark.select(spark.read.parquet(many), **TOTALS), ra.select(rows(), **TOTALS))
+    none = spark.read.parquet(many).where("id < 0")
+    got = ra.spark.select(none, price=ra.col("price").max(), n=ra.len())
+    assert got.to_pylist() == [{"price": None, "n": 0}]
+
+
+def test_a_worker_that_dies(spark, many, tmp_path):
+    """Spark tries the partition again, in another worker."""
+    marker = str(tmp_path / "died")
+
+    def dies_once(batches):
+        import os
+
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os._exit(1)
+        yield from batches
+
+    df = spark.read.parquet(many)
+    df = df.mapInArrow(dies_once, df.schema)
+    close(ra.spark.select(df, **TOTALS), ra.select(rows(), **TOTALS))
+    assert (tmp_path / "died").exists()
+
+
+def test_mistakes_in_statistics(spark, many, ragged):
+    df, e = spark.read.parquet(many), ra.col("emb")
+    with pytest.raises(ra.RaptorsValueError, match="expected unit to reduce the rows to one"):
+        ra.spark.select(df, unit=e.normalize())
+    with pytest.raises(ra.RaptorsValueError, match="'nothing' is not there; the columns are id"):
+        ra.spark.select(df, m=ra.col("nothing").mean(axis=0))
+    with pytest.raises(PySparkException) as caught:
+        ra.spark.select(spark.read.parquet(ragged), m=e.mean(axis=0))
+    assert "mean: expected every row to have 2 elements, but row 1 has 1" in str(caught.value)
+    assert "(in m=col('emb').mean(axis=0))" in str(caught.value)
+
+
 def failure(df) -> str:
     with pytest.raises(PySparkException) as caught:
         df.collect()
@@ -87,6 +127,10 @@ def test_errors_name_function_and_column(spark, folder, ragged):
         ra.spark.with_columns(rows, m=e.mean(axis=0))
     with pytest.raises(ra.RaptorsTypeError, match="expected a data frame of Spark, got int"):
         ra.spark.with_columns(3, unit=e.normalize())
+
+
+def test_the_examples_of_docstrings(spark):
+    assert doctest.testmod(ra.spark).failed == 0
 
 
 def test_the_guide(spark, snippet):

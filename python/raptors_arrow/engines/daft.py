@@ -3,13 +3,15 @@
 ``df.with_column("unit", ra.daft.expression(ra.col("emb").normalize(), df.schema()))``, or shorter
 ``ra.daft.with_columns(df, unit=ra.col("emb").normalize())``.
 
-Row by row only: each batch is computed where it lies, and nothing is moved.
+``ra.daft.select(df, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each batch to a state
+where it lies, and the states are merged.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
+from raptors_arrow.engines._states import TotalStates, sent_schema
 from raptors_arrow.errors import RaptorsTypeError
 from raptors_arrow.expr import Expr
 
@@ -22,7 +24,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from daft import DataFrame, Expression, Schema
 
-__all__ = ["expression", "with_columns"]
+__all__ = ["expression", "select", "with_columns"]
 
 
 def expression(expr: Expr, schema: "Schema", *, name: str = "expression") -> "Expression":
@@ -40,6 +42,15 @@ def expression(expr: Expr, schema: "Schema", *, name: str = "expression") -> "Ex
     Returns
     -------
     daft.Expression
+
+    Examples
+    --------
+    >>> import daft
+    >>> import raptors_arrow as ra
+    >>> df = daft.from_pydict({"emb": [[3.0, 4.0], [1.0, 0.0]]})
+    >>> length = ra.daft.expression(ra.col("emb").norm(axis=1), df.schema())
+    >>> df.where(length > 2).to_pydict()
+    {'emb': [[3.0, 4.0]]}
     """
     columns = Columns({name: expr})
     arrow = schema.to_pyarrow_schema()
@@ -64,16 +75,80 @@ def with_columns(df: "DataFrame", /, **expressions: Expr) -> "DataFrame":
     -------
     daft.DataFrame
         All columns of ``df``, and these. It is computed when Daft needs it.
+
+    Examples
+    --------
+    >>> import daft
+    >>> import raptors_arrow as ra
+    >>> df = daft.from_pydict({"emb": [[3.0, 4.0]]})
+    >>> ra.daft.with_columns(df, length=ra.col("emb").norm(axis=1)).to_pydict()
+    {'emb': [[3.0, 4.0]], 'length': [5.0]}
     """
-    if not isinstance(df, daft.DataFrame):
-        raise RaptorsTypeError(
-            f"with_columns: expected a data frame of Daft, got {type(df).__name__}"
-        )
+    _check_frame("with_columns", df)
     Columns(expressions)
     schema = df.schema()
     return df.with_columns(
         {name: expression(expr, schema, name=name) for name, expr in expressions.items()}
     )
+
+
+def select(df: "DataFrame", /, **expressions: Expr) -> Any:
+    """Reduce the rows of a data frame to one: statistics of columns.
+
+    Each batch is reduced to a state where Daft computes it, and the states are merged here. Daft
+    says nothing of the order of batches, so digits are within the bound of the guide.
+
+    Parameters
+    ----------
+    df
+        A data frame of Daft.
+    **expressions
+        The results by name, each of which reduces the rows: ``ra.col("emb").std(axis=0)``.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row.
+
+    Examples
+    --------
+    >>> import daft
+    >>> import raptors_arrow as ra
+    >>> df = daft.from_pydict({"emb": [[3.0, 4.0], [1.0, 0.0]]})
+    >>> ra.daft.select(df, mean=ra.col("emb").mean(axis=0), n=ra.len()).to_pylist()
+    [{'mean': [2.0, 2.0], 'n': 2}]
+    """
+    _check_frame("select", df)
+    states = TotalStates(expressions)
+    rows = df.schema().to_pyarrow_schema()
+    states.schema(rows)
+    return states.finish([_sent(df, states).to_arrow()], rows)
+
+
+def _sent(df: Any, states: Any, *parts: int) -> Any:
+    """Give a data frame of what is shuffled.
+
+    Functions of Daft give a row for each row. There are never more states than rows, so those that
+    are left over are null, and filtered.
+    """
+    names = states.columns or tuple(df.column_names[:1])
+    type = pa.struct(list(sent_schema()))
+
+    def partial(*series: Any) -> Any:
+        arrays = [one.to_arrow() for one in series]
+        table = states.partial([pa.record_batch(arrays, names=list(names))], *parts)
+        sent = table.to_struct_array().combine_chunks()
+        return pa.concat_arrays([sent, pa.nulls(len(arrays[0]) - len(sent), type)])
+
+    made = daft.func.batch(return_dtype=daft.DataType.from_arrow_type(type))(partial)
+    sent = df.select(made(*(daft.col(name) for name in names)).alias("sent"))
+    sent = sent.where(sent["sent"].not_null())
+    return sent.select(*(sent["sent"].get(name).alias(name) for name in sent_schema().names))
+
+
+def _check_frame(name: str, df: Any) -> None:
+    if not isinstance(df, daft.DataFrame):
+        raise RaptorsTypeError(f"{name}: expected a data frame of Daft, got {type(df).__name__}")
 
 
 class _Batch:

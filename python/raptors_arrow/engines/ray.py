@@ -1,8 +1,10 @@
-"""Expressions over Ray Data: a function for ``map_batches``.
+"""Expressions over Ray Data.
 
 ``ds.map_batches(ra.ray.with_columns(unit=ra.col("emb").normalize()), batch_format="pyarrow")``
+computes row by row: each block where it lies, and nothing is moved.
 
-Row by row only: each block is computed where it lies, and nothing is moved.
+``ra.ray.select(ds, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each block to a state where
+it lies, and the states are merged.
 """
 
 from math import prod
@@ -10,16 +12,18 @@ from typing import Any
 
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
+from raptors_arrow.engines._states import TotalStates
 from raptors_arrow.errors import RaptorsTypeError
 from raptors_arrow.expr import Expr
 
 try:
     import pyarrow as pa
-    import ray.data  # noqa: F401  # what it is for; blocks come as tables or arrays
+    import ray
+    import ray.data
 except ImportError as error:
     raise missing("ray", "Ray Data and pyarrow", error) from error
 
-__all__ = ["with_columns"]
+__all__ = ["select", "with_columns"]
 
 
 class with_columns:
@@ -33,6 +37,17 @@ class with_columns:
     ----------
     **expressions
         The columns by name, each a value for each row, from that row alone.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import ray
+    >>> import raptors_arrow as ra
+    >>> rows = pa.table({"emb": pa.array([[3.0, 4.0]], pa.list_(pa.float32(), 2))})
+    >>> mapper = ra.ray.with_columns(length=ra.col("emb").norm(axis=1))
+    >>> ds = ray.data.from_arrow(rows).map_batches(mapper, batch_format="pyarrow")
+    >>> ds.max("length")
+    5.0
     """
 
     def __init__(self, **expressions: Expr) -> None:
@@ -53,16 +68,81 @@ class with_columns:
                 f"with_columns: expected a pyarrow table or NumPy arrays, got "
                 f"{type(batch).__name__}; pass batch_format='pyarrow' to map_batches"
             )
-        return self._columns.add_to(self._read(rows))
-
-    def _read(self, rows: Any) -> Any:
-        """See Ray's tensors as pyarrow's, in the columns that are needed."""
         needed = {name for expr in self._columns.expressions.values() for name in expr.columns}
-        for at, field in enumerate(rows.schema):
-            name = getattr(field.type, "extension_name", "")
-            if field.name in needed and name.startswith("ray.data.arrow_tensor"):
-                rows = rows.set_column(at, field.name, _as_tensor(rows.column(at)))
-        return rows
+        return self._columns.add_to(_read(rows, needed))
+
+
+def select(ds: "ray.data.Dataset", /, **expressions: Expr) -> Any:
+    """Reduce the rows of a dataset to one: statistics of columns.
+
+    Each block is reduced to a state by a worker, and the states are merged here, in the order of
+    the blocks. The bits are those of one process if each block but the last has a multiple of 1024
+    rows, else within the bound of the guide.
+
+    Parameters
+    ----------
+    ds
+        A dataset.
+    **expressions
+        The results by name, each of which reduces the rows: ``ra.col("emb").std(axis=0)``.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import ray
+    >>> import raptors_arrow as ra
+    >>> rows = pa.table({"emb": pa.array([[3.0, 4.0], [1.0, 0.0]], pa.list_(pa.float32(), 2))})
+    >>> ds = ray.data.from_arrow(rows)
+    >>> ra.ray.select(ds, mean=ra.col("emb").mean(axis=0), n=ra.len()).to_pylist()
+    [{'mean': [2.0, 2.0], 'n': 2}]
+    """
+    _check_dataset("select", ds)
+    states = TotalStates(expressions)
+    made = _in_order(ds.map_batches(_Partial(states), batch_format="pyarrow", batch_size=None))
+    sent = (ray.get(ref) for ref in made.to_arrow_refs())
+    in_order = [
+        table.set_column(1, "order", pa.array([at] * len(table), pa.int64()))
+        for at, table in enumerate(sent)
+        if table.num_rows
+    ]
+    return states.finish(in_order)
+
+
+class _Partial:
+    """What a worker runs on a block: rows in, states out."""
+
+    def __init__(self, states: Any, *parts: int) -> None:
+        self._states, self._parts = states, parts
+        self.__name__ = "partial"
+
+    def __call__(self, rows: Any) -> Any:
+        rows = _read(rows, set(self._states.columns))
+        return self._states.partial(rows.to_batches(), *self._parts)
+
+
+def _in_order(ds: Any) -> Any:
+    """Give a dataset whose blocks come in their order, whichever is ready first."""
+    ds.context.execution_options.preserve_order = True
+    return ds
+
+
+def _check_dataset(name: str, ds: Any) -> None:
+    if not isinstance(ds, ray.data.Dataset):
+        raise RaptorsTypeError(f"{name}: expected a dataset of Ray, got {type(ds).__name__}")
+
+
+def _read(rows: Any, needed: set[str]) -> Any:
+    """See Ray's tensors as pyarrow's, in the columns that are needed."""
+    for at, field in enumerate(rows.schema):
+        name = getattr(field.type, "extension_name", "")
+        if field.name in needed and name.startswith("ray.data.arrow_tensor"):
+            rows = rows.set_column(at, field.name, _as_tensor(rows.column(at)))
+    return rows
 
 
 def _from_numpy(name: str, values: Any) -> Any:

@@ -4,7 +4,8 @@
 batches to Python workers beside its executors; vectors are ``array<float>`` there, so they come
 and go as variable lists.
 
-Row by row only: each partition is computed where it lies, and nothing is moved.
+``ra.spark.select(df, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each partition to a state
+where it lies, and the states are merged.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
+from raptors_arrow.engines._states import TotalStates
 from raptors_arrow.errors import RaptorsTypeError
 from raptors_arrow.expr import Expr
 
 try:
     import pyarrow as pa
+    from pyspark import TaskContext
     from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
     from pyspark.sql.types import StructField, StructType
 except ImportError as error:
@@ -25,7 +28,10 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["with_columns"]
+__all__ = ["select", "with_columns"]
+
+#: What is shuffled, as Spark writes it.
+_SENT = "part int, order long, states binary"
 
 
 def with_columns(df: "DataFrame", /, **expressions: Expr) -> "DataFrame":
@@ -43,11 +49,16 @@ def with_columns(df: "DataFrame", /, **expressions: Expr) -> "DataFrame":
     -------
     pyspark.sql.DataFrame
         All columns of ``df``, and these. It is computed when Spark needs it.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> from pyspark.sql import SparkSession
+    >>> df = SparkSession.builder.getOrCreate().sql("SELECT array(3f, 4f) AS emb")
+    >>> ra.spark.with_columns(df, length=ra.col("emb").norm(axis=1)).collect()
+    [Row(emb=[3.0, 4.0], length=5.0)]
     """
-    if not hasattr(df, "mapInArrow"):
-        raise RaptorsTypeError(
-            f"with_columns: expected a data frame of Spark, got {type(df).__name__}"
-        )
+    _check_frame("with_columns", df)
     columns = Columns(expressions)
     types = columns.types(to_arrow_schema(df.schema))
     fields = {field.name: field for field in df.schema.fields}
@@ -55,6 +66,63 @@ def with_columns(df: "DataFrame", /, **expressions: Expr) -> "DataFrame":
         name: StructField(name, from_arrow_type(_listed(type))) for name, type in types.items()
     }
     return df.mapInArrow(_Batches(columns), StructType(list(fields.values())))
+
+
+def select(df: "DataFrame", /, **expressions: Expr) -> Any:
+    """Reduce the rows of a data frame to one: statistics of columns.
+
+    Each partition is reduced to a state by a worker, and the states are merged here, in the order
+    of the partitions. The bits are those of one process if each partition but the last has a
+    multiple of 1024 rows, else within the bound of the guide.
+
+    Parameters
+    ----------
+    df
+        A data frame of Spark.
+    **expressions
+        The results by name, each of which reduces the rows: ``ra.col("emb").std(axis=0)``.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> from pyspark.sql import SparkSession
+    >>> spark = SparkSession.builder.getOrCreate()
+    >>> df = spark.sql("SELECT * FROM VALUES (array(3f, 4f)), (array(1f, 0f)) AS t(emb)")
+    >>> ra.spark.select(df, mean=ra.col("emb").mean(axis=0), n=ra.len()).to_pylist()
+    [{'mean': [2.0, 2.0], 'n': 2}]
+    """
+    _check_frame("select", df)
+    states = TotalStates(expressions)
+    rows = to_arrow_schema(df.schema)
+    states.schema(rows)
+    sent = _chosen(df, states).mapInArrow(_Partial(states), _SENT).toArrow()
+    return states.finish([sent], rows)
+
+
+class _Partial:
+    """What a worker runs: record batches of a partition in, states out."""
+
+    def __init__(self, states: Any, *parts: int) -> None:
+        self._states, self._parts = states, parts
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        partition = TaskContext.get().partitionId()
+        yield from self._states.partial(batches, *self._parts, order=partition).to_batches()
+
+
+def _chosen(df: Any, states: Any) -> Any:
+    """Leave out the columns that are not needed, before they are sent to Python."""
+    return df.select(*(f"`{name}`" for name in states.columns)) if states.columns else df
+
+
+def _check_frame(name: str, df: Any) -> None:
+    if not hasattr(df, "mapInArrow"):
+        raise RaptorsTypeError(f"{name}: expected a data frame of Spark, got {type(df).__name__}")
 
 
 class _Batches:
