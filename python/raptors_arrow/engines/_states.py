@@ -198,7 +198,7 @@ def _packed(pa: Any, table: Any) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def received(sent: Iterable[Any]) -> Iterator[Any]:
