@@ -21,6 +21,23 @@ TOTALS = {
     "n": ra.len(),
 }
 
+#: Of each group.
+GROUPS = {
+    "mean": E.mean(axis=0),
+    "std": E.std(axis=0),
+    "largest": E.max(axis=0),
+    "longest": E.norm(axis=1).max(),
+    "price": ra.col("price").sum(),
+    "n": ra.len(),
+}
+KEYS = ["user", "day", ["user", "day"]]
+
+
+def in_order(table: pa.Table, keys: str | list[str]) -> pa.Table:
+    """Sort groups by their keys, whatever order they came in."""
+    names = [keys] if isinstance(keys, str) else keys
+    return table.sort_by([(name, "ascending") for name in names])
+
 
 def rows() -> pa.Table:
     """Vectors with nulls, and keys of several types, nulls and NaN among them."""

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from by_row import cases, same_bits, table
-from statistics_of import TOTALS, close, rows
+from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
 
 import raptors_arrow as ra
 
@@ -57,6 +57,14 @@ def test_statistics_of_all_rows(many):
     none = daft.read_parquet(many).where(daft.col("id") < 0)
     got = ra.daft.select(none, mean=ra.col("emb").mean(axis=0), n=ra.len())
     assert got.to_pylist() == [{"mean": [None] * 6, "n": 0}]
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=str)
+def test_groups(keys, many):
+    groups = ra.daft.group_by(daft.read_parquet(many), keys)
+    got = groups.aggregate(**GROUPS).to_arrow()
+    want = ra.group_by(rows(), keys).aggregate(**GROUPS)
+    close(in_order(got, keys), in_order(want, keys))
 
 
 def test_mistakes_in_statistics(many, ragged):

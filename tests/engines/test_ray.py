@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import ray
 from by_row import cases, same_bits, table
-from statistics_of import TOTALS, close, rows
+from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
 
 import raptors_arrow as ra
 
@@ -129,6 +129,16 @@ def test_statistics_of_tensors(kind):
     dataset = ray.data.from_numpy(values) if kind == "ray" else ray.data.from_arrow(table)
     got = ra.ray.select(dataset, mean=ra.col("data").mean(axis=0))
     assert got["mean"].to_pylist() == [values.mean(axis=0).tolist()]
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=str)
+def test_groups(keys, many):
+    groups = ra.ray.group_by(ray.data.read_parquet(many), keys)
+    got = pa.concat_tables(
+        t for t in ray.get(groups.aggregate(**GROUPS).to_arrow_refs()) if t.num_rows
+    )
+    want = ra.group_by(rows(), keys).aggregate(**GROUPS)
+    close(in_order(got, keys), in_order(want, keys))
 
 
 def test_mistakes_in_statistics(many, ragged):

@@ -8,7 +8,7 @@ import pytest
 from by_row import cases, same_bits, table
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from statistics_of import TOTALS, close, rows
+from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
 
 import raptors_arrow as ra
 
@@ -91,6 +91,14 @@ def test_a_worker_that_dies(spark, many, tmp_path):
     df = df.mapInArrow(dies_once, df.schema)
     close(ra.spark.select(df, **TOTALS), ra.select(rows(), **TOTALS))
     assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=str)
+def test_groups(keys, spark, many):
+    groups = ra.spark.group_by(spark.read.parquet(many), keys)
+    got = groups.aggregate(**GROUPS).toArrow()
+    want = ra.group_by(rows(), keys).aggregate(**GROUPS)
+    close(in_order(got, keys), in_order(want, keys))
 
 
 def test_mistakes_in_statistics(spark, many, ragged):

@@ -4,11 +4,14 @@
 ``ra.daft.with_columns(df, unit=ra.col("emb").normalize())``.
 
 ``ra.daft.select(df, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each batch to a state
-where it lies, and the states are merged.
+where it lies, and the states are merged. ``ra.daft.group_by(df, "user").aggregate(…)`` does it for
+each key.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from raptors_arrow.engines._group_states import GroupStates, key_names
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates, sent_schema
@@ -24,7 +27,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from daft import DataFrame, Expression, Schema
 
-__all__ = ["expression", "select", "with_columns"]
+__all__ = ["GroupBy", "expression", "group_by", "select", "with_columns"]
 
 
 def expression(expr: Expr, schema: "Schema", *, name: str = "expression") -> "Expression":
@@ -123,6 +126,91 @@ def select(df: "DataFrame", /, **expressions: Expr) -> Any:
     rows = df.schema().to_pyarrow_schema()
     states.schema(rows)
     return states.finish([_sent(df, states).to_arrow()], rows)
+
+
+def group_by(df: "DataFrame", keys: Any, /, *, partitions: int | None = None) -> "GroupBy":
+    """Group the rows of a data frame by the values of some columns.
+
+    Each batch is reduced to states of its groups; Daft shuffles them by the keys, and each
+    part is merged by one worker.
+
+    Parameters
+    ----------
+    df
+        A data frame of Daft.
+    keys
+        The name of a column, or several. Nulls are a group, NaN is one, and -0.0 is 0.0.
+    partitions
+        Into how many parts the keys are cut: 8 if it is not given.
+
+    Returns
+    -------
+    GroupBy
+        Which has `GroupBy.aggregate`.
+
+    Examples
+    --------
+    >>> import daft
+    >>> import raptors_arrow as ra
+    >>> df = daft.from_pydict({"k": ["a", "a"], "price": [1.0, 2.0]})
+    >>> means = ra.daft.group_by(df, "k").aggregate(mean=ra.col("price").mean(), n=ra.len())
+    >>> means.to_pydict()
+    {'k': ['a'], 'mean': [1.5], 'n': [2]}
+    """
+    _check_frame("group_by", df)
+    return GroupBy(df, keys, partitions)
+
+
+class GroupBy:
+    """Rows of a data frame in groups, made by `group_by`.
+
+    Examples
+    --------
+    >>> import daft
+    >>> import raptors_arrow as ra
+    >>> df = daft.from_pydict({"k": ["a", "a"], "price": [1.0, 2.0]})
+    >>> ra.daft.group_by(df, "k")
+    <raptors_arrow.daft.GroupBy: k>
+    """
+
+    def __init__(self, df: Any, keys: Any, partitions: int | None) -> None:
+        self._df, self._keys, self._partitions = df, key_names(keys), partitions
+
+    def __repr__(self) -> str:
+        return f"<raptors_arrow.daft.GroupBy: {', '.join(self._keys)}>"
+
+    def aggregate(
+        self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
+    ) -> "DataFrame":
+        """Reduce the rows of each group to one.
+
+        Parameters
+        ----------
+        named
+            Pairs of a column and a statistic, whose results are named ``column_statistic``.
+        **expressions
+            Results by name, as for `raptors_arrow.GroupBy.aggregate`.
+
+        Returns
+        -------
+        daft.DataFrame
+            A row for each group: its keys, then the results. The order is that of the shuffle.
+        """
+        states = GroupStates(self._keys, named, expressions)
+        made = states.schema(self._df.schema().to_pyarrow_schema())
+        type = pa.struct(list(made))
+
+        def finish(order: Any, packed: Any) -> Any:
+            arrays = {"order": order.to_arrow(), "states": packed.to_arrow()}
+            merged = states.finish([pa.table(arrays)]).cast(made)
+            return merged.to_struct_array().combine_chunks()
+
+        call = daft.func.batch(return_dtype=daft.DataType.from_arrow_type(type))(finish)
+        sent = _sent(self._df, states, self._partitions or 8)
+        merged = sent.groupby("part").map_groups(
+            call(daft.col("order"), daft.col("states")).alias("merged")
+        )
+        return merged.select(*(merged["merged"].get(name).alias(name) for name in made.names))
 
 
 def _sent(df: Any, states: Any, *parts: int) -> Any:

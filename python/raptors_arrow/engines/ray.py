@@ -4,12 +4,15 @@
 computes row by row: each block where it lies, and nothing is moved.
 
 ``ra.ray.select(ds, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each block to a state where
-it lies, and the states are merged.
+it lies, and the states are merged. ``ra.ray.group_by(ds, "user").aggregate(…)`` does it for each
+key.
 """
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from raptors_arrow.engines._group_states import GroupStates, key_names
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates
@@ -23,7 +26,7 @@ try:
 except ImportError as error:
     raise missing("ray", "Ray Data and pyarrow", error) from error
 
-__all__ = ["select", "with_columns"]
+__all__ = ["GroupBy", "group_by", "select", "with_columns"]
 
 
 class with_columns:
@@ -111,6 +114,96 @@ def select(ds: "ray.data.Dataset", /, **expressions: Expr) -> Any:
         if table.num_rows
     ]
     return states.finish(in_order)
+
+
+def group_by(ds: "ray.data.Dataset", keys: Any, /, *, partitions: int | None = None) -> "GroupBy":
+    """Group the rows of a dataset by the values of some columns.
+
+    Each block is reduced to states of its groups; Ray shuffles them by the keys, and each
+    part is merged by one worker.
+
+    Parameters
+    ----------
+    ds
+        A dataset.
+    keys
+        The name of a column, or several. Nulls are a group, NaN is one, and -0.0 is 0.0.
+    partitions
+        Into how many parts the keys are cut: the CPUs of the cluster if it is not given.
+
+    Returns
+    -------
+    GroupBy
+        Which has `GroupBy.aggregate`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import ray
+    >>> import raptors_arrow as ra
+    >>> ds = ray.data.from_arrow(pa.table({"k": ["a", "a"], "price": [1.0, 2.0]}))
+    >>> means = ra.ray.group_by(ds, "k").aggregate(mean=ra.col("price").mean(), n=ra.len())
+    >>> means.take_all()
+    [{'k': 'a', 'mean': 1.5, 'n': 2}]
+    """
+    _check_dataset("group_by", ds)
+    return GroupBy(ds, keys, partitions)
+
+
+class GroupBy:
+    """Rows of a dataset in groups, made by `group_by`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import ray
+    >>> import raptors_arrow as ra
+    >>> ds = ray.data.from_arrow(pa.table({"k": ["a", "a"], "price": [1.0, 2.0]}))
+    >>> ra.ray.group_by(ds, "k")
+    <raptors_arrow.ray.GroupBy: k>
+    """
+
+    def __init__(self, ds: Any, keys: Any, partitions: int | None) -> None:
+        self._ds, self._keys, self._partitions = ds, key_names(keys), partitions
+
+    def __repr__(self) -> str:
+        return f"<raptors_arrow.ray.GroupBy: {', '.join(self._keys)}>"
+
+    def aggregate(
+        self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
+    ) -> "ray.data.Dataset":
+        """Reduce the rows of each group to one.
+
+        Parameters
+        ----------
+        named
+            Pairs of a column and a statistic, whose results are named ``column_statistic``.
+        **expressions
+            Results by name, as for `raptors_arrow.GroupBy.aggregate`.
+
+        Returns
+        -------
+        ray.data.Dataset
+            A row for each group: its keys, then the results. The order is that of the shuffle.
+        """
+        states = GroupStates(self._keys, named, expressions)
+        parts = self._partitions or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        sent = self._ds.map_batches(
+            _Partial(states, parts), batch_format="pyarrow", batch_size=None
+        )
+        grouped = sent.groupby("part", num_partitions=parts)
+        return grouped.map_groups(_Finish(states), batch_format="pyarrow")
+
+
+class _Finish:
+    """What a worker runs on the states of a part."""
+
+    def __init__(self, states: Any) -> None:
+        self._states = states
+        self.__name__ = "finish"
+
+    def __call__(self, sent: Any) -> Any:
+        return self._states.finish([sent])
 
 
 class _Partial:

@@ -5,12 +5,14 @@ batches to Python workers beside its executors; vectors are ``array<float>`` the
 and go as variable lists.
 
 ``ra.spark.select(df, mean=ra.col("emb").mean(axis=0))`` reduces the rows: each partition to a state
-where it lies, and the states are merged.
+where it lies, and the states are merged. ``ra.spark.group_by(df, "user").aggregate(…)`` does it for
+each key.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from raptors_arrow.engines._group_states import GroupStates, key_names
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates
@@ -28,7 +30,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["select", "with_columns"]
+__all__ = ["GroupBy", "group_by", "select", "with_columns"]
 
 #: What is shuffled, as Spark writes it.
 _SENT = "part int, order long, states binary"
@@ -104,6 +106,106 @@ def select(df: "DataFrame", /, **expressions: Expr) -> Any:
     return states.finish([sent], rows)
 
 
+def group_by(df: "DataFrame", keys: Any, /, *, partitions: int | None = None) -> "GroupBy":
+    """Group the rows of a data frame by the values of some columns.
+
+    Each partition is reduced to states of its groups; Spark shuffles them by the keys, and each
+    part is merged by one worker.
+
+    Parameters
+    ----------
+    df
+        A data frame of Spark.
+    keys
+        The name of a column, or several. Nulls are a group, NaN is one, and -0.0 is 0.0.
+    partitions
+        Into how many parts the keys are cut: ``spark.sql.shuffle.partitions`` if it is not given.
+
+    Returns
+    -------
+    GroupBy
+        Which has `GroupBy.aggregate`.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> from pyspark.sql import SparkSession
+    >>> spark = SparkSession.builder.getOrCreate()
+    >>> df = spark.sql("SELECT * FROM VALUES ('a', 1d), ('a', 2d) AS t(k, price)")
+    >>> ra.spark.group_by(df, "k").aggregate(mean=ra.col("price").mean(), n=ra.len()).collect()
+    [Row(k='a', mean=1.5, n=2)]
+    """
+    _check_frame("group_by", df)
+    return GroupBy(df, keys, partitions)
+
+
+class GroupBy:
+    """Rows of a data frame in groups, made by `group_by`.
+
+    Examples
+    --------
+    >>> import raptors_arrow as ra
+    >>> from pyspark.sql import SparkSession
+    >>> spark = SparkSession.builder.getOrCreate()
+    >>> df = spark.sql("SELECT * FROM VALUES ('a', 1d), ('a', 2d) AS t(k, price)")
+    >>> ra.spark.group_by(df, "k")
+    <raptors_arrow.spark.GroupBy: k>
+    """
+
+    def __init__(self, df: Any, keys: Any, partitions: int | None) -> None:
+        self._df, self._keys, self._partitions = df, key_names(keys), partitions
+
+    def __repr__(self) -> str:
+        return f"<raptors_arrow.spark.GroupBy: {', '.join(self._keys)}>"
+
+    def aggregate(
+        self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
+    ) -> "DataFrame":
+        """Reduce the rows of each group to one.
+
+        Parameters
+        ----------
+        named
+            Pairs of a column and a statistic, whose results are named ``column_statistic``.
+        **expressions
+            Results by name, as for `raptors_arrow.GroupBy.aggregate`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            A row for each group: its keys, then the results. The order is that of the shuffle.
+        """
+        states = GroupStates(self._keys, named, expressions)
+        df = self._df
+        made = states.schema(to_arrow_schema(df.schema))
+        known = {field.name: field.dataType for field in df.schema.fields}
+        types = [
+            StructField(
+                field.name,
+                known[field.name]
+                if field.name in self._keys
+                else from_arrow_type(_listed(field.type)),
+            )
+            for field in made
+        ]
+        parts = self._partitions or int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        sent = _chosen(df, states).mapInArrow(_Partial(states, parts), _SENT)
+        merged = sent.repartition(parts, "part")
+        return merged.mapInArrow(_Finish(states), StructType(types))
+
+
+class _Finish:
+    """What a worker runs: the states of some parts in, results out."""
+
+    def __init__(self, states: Any) -> None:
+        self._states = states
+
+    def __call__(self, sent: Iterable[Any]) -> Iterator[Any]:
+        received = [batch for batch in sent if batch.num_rows]
+        if received:
+            yield from _as_lists(self._states.finish(received)).to_batches()
+
+
 class _Partial:
     """What a worker runs: record batches of a partition in, states out."""
 
@@ -133,9 +235,13 @@ class _Batches:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            made = self._columns.add_to(batch)
-            schema = pa.schema([field.with_type(_listed(field.type)) for field in made.schema])
-            yield made if made.schema.equals(schema) else made.cast(schema)
+            yield _as_lists(self._columns.add_to(batch))
+
+
+def _as_lists(rows: Any) -> Any:
+    """Give a batch or table with its vectors as Spark has them."""
+    schema = pa.schema([field.with_type(_listed(field.type)) for field in rows.schema])
+    return rows if rows.schema.equals(schema) else rows.cast(schema)
 
 
 def _listed(type: Any) -> Any:
