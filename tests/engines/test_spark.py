@@ -143,3 +143,8 @@ def test_the_examples_of_docstrings(spark):
 
 def test_the_guide(spark, snippet):
     snippet("spark.md")
+
+
+def test_one_job_in_every_engine(spark, snippet):
+    """Ray starts by itself, beside Spark."""
+    snippet("outgrowing.md")

@@ -190,7 +190,8 @@ class GroupBy:
         ]
         parts = self._partitions or int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         sent = _chosen(df, states).mapInArrow(_Partial(states, parts), _SENT)
-        merged = sent.repartition(parts, "part")
+        # Without a number of its own Spark may join small parts into one task.
+        merged = sent.repartition(parts, "part") if self._partitions else sent.repartition("part")
         return merged.mapInArrow(_Finish(states), StructType(types))
 
 
