@@ -92,8 +92,10 @@ impl<K: Terms<N>, const N: usize> OpenLeaf<K, N> {
             self.shift = x[first].widen();
         }
         self.valid += count_valid(valid);
+        // A copy: that no element of `held` is the shift itself is not seen, and would be branches.
+        let shift = self.shift;
         for ((held, x), valid) in held.iter_mut().zip(x).zip(valid) {
-            *held = if *valid { x.widen() } else { self.shift };
+            *held = if *valid { x.widen() } else { shift };
         }
     }
 

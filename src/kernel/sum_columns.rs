@@ -220,17 +220,21 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         let mut next = 0;
         let mut held = Vec::new();
         for first in firsts {
-            held.clear();
+            held.resize(first.saturating_sub(next) * width, T::default());
+            let (shifts, counts) = (&self.shifts[..width], &mut self.valid[..width]);
             for r in next..first {
                 let at = r * stride..r * stride + width;
                 let (x, valid) = (&x[at.clone()], &valid[at]);
+                let row = (r - next) * width..(r - next + 1) * width;
+                let row = &mut held[row];
                 // What a sequence without a valid element has for a shift does not matter.
-                let row = x.iter().zip(valid).zip(&self.shifts);
-                held.extend(row.map(|((x, valid), shift)| {
-                    if *valid { *x } else { T::from_number(*shift).unwrap_or_default() }
-                }));
-                let counts = self.valid.iter_mut().zip(valid);
-                counts.for_each(|(count, valid)| *count = count.wrapping_sub(u32::from(!*valid)));
+                for c in 0..width {
+                    let shift = T::from_number(shifts[c]).unwrap_or_default();
+                    row[c] = if valid[c] { x[c] } else { shift };
+                }
+                for c in 0..width {
+                    counts[c] = counts[c].wrapping_sub(u32::from(!valid[c]));
+                }
             }
             self.add_rows(simd, &held, width);
             if first < rows {
