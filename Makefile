@@ -13,7 +13,8 @@ ENGINES = target/engines
 
 .PHONY: help test lint test-rust lint-rust doc examples package cross bars bench bench-cost perf build \
 	demo test-python types test-wheel test-wheels wheel wheels generate lint-python lint-workflows \
-	site test-engines test-site loom soak sanitize
+	site test-engines test-site loom soak sanitize \
+	test-peers supply-chain
 
 ## help: this list
 help:
@@ -39,7 +40,7 @@ test-rust:
 	cargo test --locked
 
 ## lint-rust: formatting, clippy and documentation, with warnings as errors
-lint-rust: doc
+lint-rust: doc supply-chain
 	cargo fmt --check
 	cargo clippy --locked --all-targets --features python -- -D warnings
 
@@ -55,6 +56,14 @@ soak: build
 ## sanitize: Rust tests under AddressSanitizer and ThreadSanitizer (nightly)
 sanitize:
 	scripts/sanitize.sh
+
+## test-peers: the tests that NumPy, SciPy, scikit-learn and pandas ship, with our functions in place
+test-peers: build
+	$(BIN)/python tests/peers/run.py
+
+## supply-chain: licences, sources, versions and build scripts of all crates
+supply-chain:
+	$(PYTHON) scripts/supply_chain.py
 
 ## doc: the documentation of the crate, in target/doc
 doc:
@@ -106,8 +115,8 @@ test-engines: build $(foreach name,polars-oldest polars-newest cluster daft-only
 
 ## lint-python: style, types, and the stub against the built module
 lint-python: build types
-	$(BIN)/ruff check python tests/python tests/engines scripts
-	$(BIN)/ruff format --check python tests/python tests/engines scripts
+	$(BIN)/ruff check python tests/python tests/engines tests/peers scripts
+	$(BIN)/ruff format --check python tests/python tests/engines tests/peers scripts
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest raptors_arrow._native
 
