@@ -103,6 +103,20 @@ def test_variances_are_those_of_exact_rationals(mean, length, dtype):
         spreads[0].check(ra.var(one, ddof=ddof), ra.std(one, ddof=ddof), ddof, eps)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e6, 1e9, 1e12])
+def test_variances_of_a_million_are_those_of_exact_rationals(mean, dtype):
+    x = columns(mean, 1_000_000, dtype)[:, 0]
+    spread = Spread(x)
+    eps = float(np.finfo(dtype).eps) / 2
+    for ddof in (0, 1):
+        spread.check(ra.var(x, ddof=ddof), ra.std(x, ddof=ddof), ddof, eps)
+        column = np.ascontiguousarray(x[:, None])
+        var, std = (f(column, axis=0, ddof=ddof)[0] for f in (ra.var, ra.std))
+        spread.check(var, std, ddof, eps)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("length", [10, 4096, 20_000])
 @pytest.mark.parametrize("mean", [0.0, 1e3, 1e6, 1e9, 1e12])
