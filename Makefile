@@ -10,10 +10,11 @@ endif
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NODE = scripts/node/node_modules
 ENGINES = target/engines
+FUZZ_SECONDS ?= 600
 
 .PHONY: help test lint test-rust lint-rust doc examples package cross bars bench bench-cost perf build \
 	demo test-python types test-wheel test-wheels wheel wheels generate lint-python lint-workflows \
-	site test-engines test-site loom soak sanitize \
+	site test-engines test-site loom soak sanitize fuzz \
 	test-peers supply-chain
 
 ## help: this list
@@ -56,6 +57,10 @@ soak: build
 ## sanitize: Rust tests under AddressSanitizer and ThreadSanitizer (nightly)
 sanitize:
 	scripts/sanitize.sh
+
+## fuzz: calls made of random bytes beside the oracle, for FUZZ_SECONDS (600)
+fuzz:
+	RAPTORS_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test fuzz -- --nocapture
 
 ## test-peers: the tests that NumPy, SciPy, scikit-learn and pandas ship, with our functions in place
 test-peers: build

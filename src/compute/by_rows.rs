@@ -1,11 +1,12 @@
 //! Makes a matrix from a matrix, a block of rows at a time, while the block is in the cache.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
+use crate::buffer::collected;
 use crate::dispatch::{Family, Level, Plan, Store, Work, machine, run, simd};
 use crate::error::Result;
 use crate::kernel::{Element, Tile};
@@ -66,13 +67,14 @@ pub(super) fn by_rows<T: Number, O: Number, B: Block<T, O>>(
     let missing = Mutex::new(Vec::new());
     let mut tasks = Vec::new();
     for (part, runs) in view.parts.iter().zip(result.runs()) {
-        tasks.extend(split(part, runs, rows_per_task, size));
+        let of_part = split(part, runs, rows_per_task, size);
+        run::extend(&mut tasks, of_part.into_iter());
     }
     let rows = By { width, writer, plan, block, missing: &missing };
     run::each(&plan, tasks, BlockWorkspace::default, |workspace, task| {
         rows.run_task(task, workspace);
     })?;
-    let missing = missing.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
     let nulls = view.parts.iter().map(|part| nulls::<T, B, O>(x, part, &missing, dead));
     result.finish(nulls, B::WHOLE_ROWS)
 }
@@ -86,7 +88,7 @@ fn nulls<T: Number, B: Block<T, O>, O>(
 ) -> Result<ChunkNulls> {
     let (rows, width) = (part.first..part.first + part.rows, part.width);
     let of_part = missing.iter().filter(|row| rows.contains(row)).map(|row| row - part.first);
-    let more = matrix::null_at(part.rows, &of_part.collect::<Vec<_>>())?;
+    let more = matrix::null_at(part.rows, &collected(of_part)?)?;
     let own =
         if B::WHOLE_ROWS { x.incomplete_rows(rows.clone())? } else { x.row_nulls(rows.clone())? };
     let elements = if part.is_by_columns() {
@@ -129,7 +131,7 @@ fn split<'t, 'a, T: Number>(
     for (column, run) in runs {
         let row_bytes = if column.is_some() { size } else { part.width * size };
         let pieces = run.chunks_mut(rows_per_task * row_bytes);
-        tasks.iter_mut().zip(pieces).for_each(|(task, out)| task.out.push(out));
+        tasks.iter_mut().zip(pieces).for_each(|(task, out)| run::push(&mut task.out, out));
     }
     tasks
 }
@@ -205,7 +207,7 @@ impl<O: Number, B> By<'_, O, B> {
             if dead.contains(&true) {
                 let rows = dead.iter().enumerate().filter(|(_, dead)| **dead);
                 let rows = rows.map(|(r, _)| part.first + at.start + r);
-                missing.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(rows);
+                run::extend(&mut missing.lock().unwrap_or_else(PoisonError::into_inner), rows);
             }
             if by_columns {
                 for (c, out) in task.out.iter_mut().enumerate() {

@@ -129,7 +129,11 @@ impl Metric {
             // Nothing overflowed: it is what the elements make it.
             return Some(sum(Product, simd, x, y));
         }
-        let wide = |x: &[T]| x.iter().map(|x| x.widen()).collect::<Vec<f64>>();
+        let wide = |x: &[T]| {
+            let mut wide = Vec::new();
+            run::extend(&mut wide, x.iter().map(|x| x.widen()));
+            wide
+        };
         let (x, y) = (wide(x), wide(y));
         if self == Self::L2 {
             let exponent = exponent_of(largest(&x).max(largest(&y)));
@@ -193,7 +197,9 @@ fn finished([product, x, y]: [f64; 3]) -> Option<f64> {
 
 pub(super) fn over_power(x: &[f64], exponent: i32) -> Vec<f64> {
     let power = power_of_two(-exponent);
-    x.iter().map(|x| x * power).collect()
+    let mut scaled = Vec::new();
+    run::extend(&mut scaled, x.iter().map(|x| x * power));
+    scaled
 }
 
 /// The largest magnitude among finite numbers.

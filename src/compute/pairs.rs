@@ -237,7 +237,7 @@ impl<'a, T: Number> Pairs<'a, T> {
             self.some_rows(level, first, out, workspace);
             if !workspace.missing.is_empty() {
                 let mut zeros = zeros.lock().unwrap_or_else(PoisonError::into_inner);
-                zeros.append(&mut workspace.missing);
+                run::extend(&mut zeros, workspace.missing.drain(..));
             }
         })?;
         let zeros = zeros.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -255,12 +255,12 @@ impl<'a, T: Number> Pairs<'a, T> {
         workspace: &mut PairWorkspace<T>,
     ) {
         let (metric, width) = (self.metric, self.view.width);
-        let PairWorkspace { x: x_room, y: y_room, sums, missing } = workspace;
+        let PairWorkspace { x: x_workspace, y: y_workspace, sums, missing } = workspace;
         for (part, rows) in self.view.rows(first..first + out.len()) {
             let step = if part.is_dense() { ROWS_HELD } else { (TILE / width.max(1)).max(1) };
             for rows in steps(rows, step.min(ROWS_HELD)) {
                 let at = part.first + rows.start;
-                let x = part.flat_rows(rows.clone(), x_room);
+                let x = part.flat_rows(rows.clone(), x_workspace);
                 let mut score = |rows: Range<usize>, y: Second<'_, T>| {
                     let x = &x[rows.start * width..rows.end * width];
                     let first_row = at + rows.start;
@@ -273,7 +273,7 @@ impl<'a, T: Number> Pairs<'a, T> {
                         for (y_part, y_rows) in y.rows(at..at + rows.len()) {
                             let start = y_part.first + y_rows.start - at;
                             let len = y_rows.len();
-                            let y = y_part.flat_rows(y_rows, y_room);
+                            let y = y_part.flat_rows(y_rows, y_workspace);
                             score(start..start + len, Second::Each(y));
                         }
                     }
@@ -314,7 +314,7 @@ fn paired<'y, T: Number>(
     }
 }
 
-/// PairWorkspace for the tiles of a thread.
+/// What a thread needs for its tiles.
 struct PairWorkspace<T> {
     x: Scratch<T>,
     y: Scratch<T>,
@@ -352,7 +352,7 @@ impl<T: Number, O: Real> Body for Scores<'_, T, O> {
         let Self { metric, x, y, width, sums, out, first_row, missing } = self;
         metric.scores(simd, (x, y), (out.len(), width), sums, |r, score| {
             if score.is_none() {
-                missing.push(first_row + r);
+                run::push(missing, first_row + r);
             }
             out[r] = O::round(score.unwrap_or(0.0)).canonical();
         });

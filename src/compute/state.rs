@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use crate::dispatch::Level;
+use crate::dispatch::{Level, run};
 use crate::kernel::{Body, Counts, Many, Nodes, One, Partial, Reducer, Simd, Tile, Tree};
 use crate::matrix::{Number, Source, TILE, TileWorkspace, Wanted, steps};
 
@@ -29,7 +29,7 @@ impl<N: Copy> State<N> {
     /// Nothing of `width` sequences, from their first elements on. `has_nulls` says whether each has
     /// a count of its own.
     pub(crate) fn new(width: usize, has_nulls: bool) -> Self {
-        let counts = if has_nulls { Counts::Each(vec![0; width]) } else { Counts::All(0) };
+        let counts = if has_nulls { Counts::Each(filled(0, width)) } else { Counts::All(0) };
         Self { tree: Tree::new(width, 0), counts }
     }
 
@@ -230,7 +230,7 @@ impl<T: Number, R: Reducer<T>> Running<T, R> {
             return;
         }
         if let Counts::All(n) = self.counts {
-            self.counts = Counts::Each(vec![n as u64; columns.len()]);
+            self.counts = Counts::Each(filled(n as u64, columns.len()));
         }
         if let Counts::Each(counts) = &mut self.counts {
             for (rows, _) in source.pieces(rows) {
@@ -328,6 +328,13 @@ impl<T: Number, R: Reducer<T>> RunningOne<T, R> {
         };
         State { tree: self.one.into_tree(), counts }
     }
+}
+
+/// A vector whose length comes from an input, as [`run::reserve`] makes it.
+fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
+    let mut vec = Vec::new();
+    run::resize(&mut vec, len, value);
+    vec
 }
 
 /// Rows of a tile that must be copied: at least those that are added together.

@@ -331,11 +331,11 @@ impl<T: Number + Gemm> Search<'_, T> {
         let groups = count.div_ceil(QUERIES).max(1);
         let tasks = (TASKS_PER_THREAD * self.plan.threads).div_ceil(groups);
         let step = rows.div_ceil(tasks).next_multiple_of(block);
-        let mut found: Vec<(Range<usize>, Range<usize>, Vec<Best>)> = steps(0..count, QUERIES)
+        let found = steps(0..count, QUERIES)
             .flat_map(|queries| steps(0..rows, step).map(move |rows| (queries.clone(), rows)))
-            .map(|(queries, rows)| (queries.clone(), rows, vec![nothing.clone(); queries.len()]))
-            .collect();
-        let tasks = found.iter_mut().collect();
+            .map(|(queries, rows)| (queries.clone(), rows, vec![nothing.clone(); queries.len()]));
+        let mut found: Vec<(Range<usize>, Range<usize>, Vec<Best>)> = collected(found)?;
+        let tasks = collected(found.iter_mut())?;
         // Equal rows are all scored, one by one: a task may take long.
         run::each_while(&self.plan, tasks, SearchWorkspace::default, |workspace, task, go_on| {
             let (queries, rows, best) = task;

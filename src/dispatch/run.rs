@@ -214,6 +214,22 @@ pub(crate) fn granted(memory: std::result::Result<(), usize>) {
     }
 }
 
+/// Appends to a vector whose size comes from an input. As [`reserve`].
+#[inline]
+pub(crate) fn push<T>(scratch: &mut Vec<T>, item: T) {
+    if scratch.len() == scratch.capacity() {
+        refill(scratch, scratch.len().max(4));
+    }
+    scratch.push(item);
+}
+
+/// Appends items to a vector whose size comes from an input. As [`reserve`].
+#[inline]
+pub(crate) fn extend<T>(scratch: &mut Vec<T>, items: impl Iterator<Item = T>) {
+    reserve(scratch, items.size_hint().0);
+    items.for_each(|item| push(scratch, item));
+}
+
 /// `scratch` with `len` elements; those that are new are `value`. As [`reserve`].
 #[inline]
 pub(crate) fn resize<T: Clone>(scratch: &mut Vec<T>, len: usize, value: T) {

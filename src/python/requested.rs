@@ -16,6 +16,7 @@ use crate::compute;
 use crate::error::Error;
 use crate::ffi::is_number;
 use crate::matrix::Matrix;
+use crate::type_name::TypeName;
 
 /// The chunks of a matrix as arrays of the type that is asked for, or of its own.
 pub(super) fn followed(
@@ -37,7 +38,7 @@ pub(super) fn followed(
     }
     let wanted = Arc::new(wanted);
     let refused = |why: &str| {
-        let (from, to) = (own.0.data_type(), wanted.data_type());
+        let (from, to) = (TypeName(own.0.data_type()), TypeName(wanted.data_type()));
         Kind::Type.error(format!("as_matrix: the requested schema asks for {to} of {from}: {why}"))
     };
     let other =
@@ -49,8 +50,9 @@ pub(super) fn followed(
         detached(py, || compute::cast(matrix, element, true)).map_err(|error| {
             match error.kind() {
         Error::Cast { .. } | Error::Number { .. } => Kind::Value.error(format!(
-            "as_matrix: the requested schema asks for {element}, which cannot hold every number \
-             here; cast with safe=False first if they may change ({error})"
+            "as_matrix: the requested schema asks for {}, which cannot hold every number here; \
+             cast with safe=False first if they may change ({error})",
+            TypeName(element)
         )),
         _ => error.into(),
     }

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test file uses a part of it")]
 
 pub mod calls;
+pub mod check;
 mod comparison;
 mod elementwise;
 pub mod forms;

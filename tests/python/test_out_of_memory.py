@@ -68,6 +68,13 @@ def test_results_that_do_not_fit_raise_memory_error():
     cells = {
         "elementwise of a broadcast array": lambda: ra.add(np.broadcast_to(1.0, (10**6, 10**6)), 1),
         "rows of no elements": lambda: ra.count(np.empty((2**40, 0)), axis=1),
+        "pairs of rows of no elements": lambda: ra.pairwise(np.empty((2**40, 0))),
+        "their cosines": lambda: ra.pairwise(
+            np.empty((2**40, 0)), np.empty((1, 0)), metric="cosine"
+        ),
+        "their distances": lambda: ra.pairwise(
+            np.empty((1, 0)), np.empty((2**40, 0)), metric="l2"
+        ),
         "center": lambda: ra.center(np.empty(0), width=2**40),
         "standardize": lambda: ra.standardize(np.empty(0), width=2**40),
         "minmax_scale": lambda: ra.minmax_scale(np.empty(0), width=2**40),

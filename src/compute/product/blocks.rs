@@ -13,7 +13,7 @@ use arrow_buffer::NullBuffer;
 
 use super::super::contiguous::RowWorkspace;
 use super::super::real_type;
-use crate::buffer::{Output, vec_with_capacity};
+use crate::buffer::{Output, collected, vec_with_capacity};
 use crate::dispatch::{Plan, run};
 use crate::error::{Error, Result};
 use crate::kernel::Element;
@@ -158,7 +158,8 @@ fn parts(
         let mut rest = out;
         for rows in steps(0..rows, row_step) {
             let (out, after) = rest.split_at_mut(rows.len() * columns * size);
-            tasks.push(Task { rows, columns: 0..columns, out: Cells::Rows(out), mirror: None });
+            let out = Cells::Rows(out);
+            run::push(&mut tasks, Task { rows, columns: 0..columns, out, mirror: None });
             rest = after;
         }
         return Ok(tasks);
@@ -169,7 +170,7 @@ fn parts(
         let first = tasks.len();
         for columns in steps(0..columns, column_step) {
             let out = Cells::Columns(vec_with_capacity(rows.len())?);
-            tasks.push(Task { rows: rows.clone(), columns, out, mirror: None });
+            run::push(&mut tasks, Task { rows: rows.clone(), columns, out, mirror: None });
         }
         for _ in rows {
             for task in &mut tasks[first..] {
@@ -185,7 +186,7 @@ fn parts(
 /// Tasks of a square result that is its own mirror: the blocks of `step` rows and columns on the
 /// diagonal, and those right of it, which are written to their mirrors' cells too.
 fn halves(out: &mut [u8], (rows, columns, size): Shape, step: usize) -> Result<Vec<Task<'_>>> {
-    let blocks: Vec<Range<usize>> = steps(0..columns, step).collect();
+    let blocks: Vec<Range<usize>> = collected(steps(0..columns, step))?;
     let mut cells = cut(out, (rows, columns, size), step)?.into_iter();
     let mut tasks: Vec<Task<'_>> = Vec::new();
     // Where the task of a row of blocks and a block of columns is.
@@ -194,7 +195,8 @@ fn halves(out: &mut [u8], (rows, columns, size): Shape, step: usize) -> Result<V
         for (j, columns) in blocks.iter().enumerate().skip(i) {
             let out = Cells::Columns(vec_with_capacity(rows.len())?);
             let mirror = if i < j { Some(vec_with_capacity(columns.len())?) } else { None };
-            tasks.push(Task { rows: rows.clone(), columns: columns.clone(), out, mirror });
+            let (rows, columns) = (rows.clone(), columns.clone());
+            run::push(&mut tasks, Task { rows, columns, out, mirror });
         }
     }
     for (i, rows) in blocks.iter().enumerate() {

@@ -45,7 +45,7 @@ impl<T: Number + Gemm> Make for Cosines<'_, T> {
         if unit.norms.contains(&0.0) {
             let zeros = rows.zip(&unit.norms).filter(|(_, norm)| **norm == 0.0);
             let mut held = self.zeros.lock().unwrap_or_else(PoisonError::into_inner);
-            held.extend(zeros.map(|(row, _)| row));
+            run::extend(&mut held, zeros.map(|(row, _)| row));
         }
     }
 
@@ -67,7 +67,7 @@ impl<T: Number + Gemm> Make for Cosines<'_, T> {
     }
 
     fn missing(&self) -> Vec<usize> {
-        self.zeros.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        std::mem::take(&mut self.zeros.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -148,7 +148,8 @@ pub(in crate::compute) fn unit_rows<T: Number + Gemm>(
             continue;
         }
         // The norm overflows, or dividing by it would: a power of two comes first.
-        let wide: Vec<f64> = row.iter().map(|x| x.widen()).collect();
+        let mut wide = Vec::new();
+        run::extend(&mut wide, row.iter().map(|x| x.widen()));
         let scaled = over_power(&wide, exponent_of(largest(&wide)));
         let mut norm = Vec::new();
         norms(level, &scaled, width, &mut norm, 1);

@@ -176,7 +176,8 @@ impl<'a, T: Gemm> Factor<'a, T> {
         let depth_step = depth.div_ceil(pieces).max(1);
         let fits = depth.saturating_mul(columns).saturating_mul(size_of::<T>()) <= SHARED;
         let count = if fits { columns.div_ceil(column_step) * pieces } else { 0 };
-        let shared = (0..count).map(|_| OnceLock::new()).collect();
+        let mut shared = Vec::new();
+        run::extend(&mut shared, (0..count).map(|_| OnceLock::new()));
         Self { b, backend, column_step, depth_step, shared }
     }
 
