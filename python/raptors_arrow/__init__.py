@@ -35,6 +35,7 @@ from raptors_arrow.expr import Expr, col, lazy
 from raptors_arrow.expr import length as len
 from raptors_arrow.groups import GroupBy, MergedStates, group_by, merge_states
 from raptors_arrow.ragged import pool
+from raptors_arrow.shape import pack, unpack
 from raptors_arrow.stream import select, with_columns
 
 if TYPE_CHECKING:
@@ -62,10 +63,12 @@ __all__ = [
     "lazy",
     "len",
     "merge_states",
+    "pack",
     "polars",
     "pool",
     "pyarrow",
     "select",
+    "unpack",
     "with_columns",
 ]
 __all__ += _native.__all__

@@ -515,7 +515,7 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__qualname__ = f"raptors.{name}"
-    method.__doc__ = function.summary
+    method.__doc__ = function.doc
     self_parameter = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
     method.__signature__ = own.replace(  # type: ignore[attr-defined]
         parameters=[self_parameter, *own.parameters.values()]
