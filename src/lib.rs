@@ -36,4 +36,4 @@ mod python;
 mod type_name;
 
 pub use error::{Error, Result};
-pub use matrix::{Matrix, Strides};
+pub use matrix::{Matrix, Ragged, Strides};

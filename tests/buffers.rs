@@ -153,6 +153,7 @@ fn arrays(value: &Value) -> Vec<ArrayRef> {
     match value {
         Value::Scalar(array) | Value::Vector(array) => vec![array.clone()],
         Value::Matrix(matrix) => matrix.to_arrays().unwrap(),
+        Value::Ragged(lists) => lists.to_arrays().unwrap(),
         Value::Named(values) => values.iter().flat_map(|(_, value)| arrays(value)).collect(),
         Value::Number(_) | Value::Integer(_) => vec![],
     }

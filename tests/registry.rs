@@ -109,6 +109,7 @@ fn bytes(value: &Value) -> usize {
             array.len() * array.data_type().primitive_width().unwrap_or(0)
         }
         Value::Matrix(matrix) => matrix.bytes(),
+        Value::Ragged(_) => panic!("no argument is ragged"),
         Value::Named(values) => values.iter().map(|(_, value)| bytes(value)).sum(),
         Value::Number(_) | Value::Integer(_) => 0,
     }

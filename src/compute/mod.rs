@@ -53,6 +53,7 @@ mod options;
 mod pairs;
 mod product;
 mod quantile;
+mod ragged;
 mod reduce;
 mod reduction;
 pub mod registry;

@@ -15,7 +15,7 @@ use super::transform::Transform;
 use super::{
     Metric, Options, Per, Value, arithmetic, covariance, pairs, product, quantile, reduce,
 };
-use super::{table, top_k, transform, transpose};
+use super::{ragged, table, top_k, transform, transpose};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
 
@@ -166,10 +166,20 @@ impl Function {
     ///
     /// Those of the function, and for arguments and options that it does not take.
     pub fn call(&'static self, arguments: &[Value], options: &Options) -> Result<Value> {
-        run::call(self.name, || {
-            let call = Call::new(self, arguments, options)?;
-            Prepared::new(self.bind(&call)?)?.run().map_err(|error| call.advised(error))
+        run::call(self.name, || match arguments {
+            [Value::Ragged(x), others @ ..] => ragged::call(self, x, others, options),
+            _ => self.call_here(arguments, options),
         })
+    }
+
+    /// [`call`](Self::call), inside of one.
+    pub(super) fn call_here(
+        &'static self,
+        arguments: &[Value],
+        options: &Options,
+    ) -> Result<Value> {
+        let call = Call::new(self, arguments, options)?;
+        Prepared::new(self.bind(&call)?)?.run().map_err(|error| call.advised(error))
     }
 
     /// Says which passes a call takes, and how each would run; it touches no data. It is what a
@@ -179,10 +189,20 @@ impl Function {
     ///
     /// As [`call`](Self::call), as far as arguments and options go.
     pub fn explain(&'static self, arguments: &[Value], options: &Options) -> Result<Vec<Pass>> {
-        run::call(self.name, || {
-            let call = Call::new(self, arguments, options)?;
-            Ok(Prepared::new(self.bind(&call)?)?.passes)
+        run::call(self.name, || match arguments {
+            [Value::Ragged(x), others @ ..] => ragged::explain(self, x, others, options),
+            _ => self.explain_here(arguments, options),
         })
+    }
+
+    /// [`explain`](Self::explain), inside of a call.
+    pub(super) fn explain_here(
+        &'static self,
+        arguments: &[Value],
+        options: &Options,
+    ) -> Result<Vec<Pass>> {
+        let call = Call::new(self, arguments, options)?;
+        Ok(Prepared::new(self.bind(&call)?)?.passes)
     }
 
     /// The driver's call.

@@ -98,6 +98,13 @@ impl Function {
         run::call(self.name, || self.typed(arguments, &Checked::new(self.options, options)?))
     }
 
+    /// The type of the elements that a call on rows of `element` gives.
+    pub(super) fn result_element(&self, element: &DataType, options: &Options) -> Result<DataType> {
+        let shape = Shape::Matrix { rows: None, width: None };
+        let x = ArgumentType { element: element.clone(), shape };
+        Ok(self.typed(&[x], &Checked::new(self.options, options)?)?.element)
+    }
+
     /// Whether a row of the result needs only its own row of `x`, so that an engine may split the
     /// rows as it likes.
     ///

@@ -1,9 +1,10 @@
 //! What goes into and comes out of a function that is called by name.
 
 use arrow_array::{Array, ArrayRef, Datum};
+use arrow_schema::{DataType, FieldRef};
 
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Ragged};
 use crate::type_name::TypeName;
 
 /// An argument or a result.
@@ -19,6 +20,8 @@ pub enum Value {
     Vector(ArrayRef),
     /// A matrix.
     Matrix(Matrix),
+    /// Lists that differ in length, which functions take that need only the row itself.
+    Ragged(Ragged),
     /// Several results, by name.
     Named(Vec<(&'static str, Self)>),
 }
@@ -39,6 +42,23 @@ impl Value {
         Ok(if matrix.is_vector() { Self::Vector(array_ref()) } else { Self::Matrix(matrix) })
     }
 
+    /// What the chunks of a column are: a matrix, or lists that differ in length.
+    ///
+    /// # Errors
+    ///
+    /// As [`Matrix::from_field`].
+    pub fn from_field(field: &FieldRef, arrays: &[ArrayRef]) -> Result<Self> {
+        match Matrix::from_field(field, arrays) {
+            Ok(matrix) => Ok(Self::Matrix(matrix)),
+            Err(Error::Ragged { .. } | Error::Width { .. })
+                if matches!(field.data_type(), DataType::List(_) | DataType::LargeList(_)) =>
+            {
+                Ragged::from_field(field, arrays).map(Self::Ragged)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The array of a scalar or vector.
     pub fn as_array(&self) -> Option<&ArrayRef> {
         match self {
@@ -55,6 +75,14 @@ impl Value {
         }
     }
 
+    /// The lists that differ in length.
+    pub fn as_ragged(&self) -> Option<&Ragged> {
+        match self {
+            Self::Ragged(lists) => Some(lists),
+            _ => None,
+        }
+    }
+
     /// The array of a scalar or vector, taken out.
     pub(super) fn into_array(self) -> Result<ArrayRef> {
         match self {
@@ -64,7 +92,7 @@ impl Value {
     }
 
     /// The matrix, taken out.
-    pub(super) fn into_matrix(self) -> Result<Matrix> {
+    pub(crate) fn into_matrix(self) -> Result<Matrix> {
         match self {
             Self::Matrix(matrix) => Ok(matrix),
             other => Err(other.is_not("a matrix")),
@@ -89,6 +117,7 @@ impl Value {
         match self {
             Self::Vector(array) => array.len(),
             Self::Matrix(matrix) => matrix.rows(),
+            Self::Ragged(lists) => lists.rows(),
             Self::Named(values) => values.len(),
             Self::Number(_) | Self::Integer(_) | Self::Scalar(_) => 1,
         }
@@ -103,6 +132,10 @@ impl Value {
             Self::Scalar(one) => format!("a scalar of {}", TypeName(one.data_type())),
             Self::Vector(array) => {
                 format!("a vector of {} {}", array.len(), TypeName(array.data_type()))
+            }
+            Self::Ragged(lists) => {
+                let (rows, element) = (lists.rows(), TypeName(lists.element_type()));
+                format!("{rows} lists of {element} that differ in length")
             }
             Self::Matrix(matrix) => format!(
                 "a matrix of {} x {} {}",

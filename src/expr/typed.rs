@@ -102,6 +102,10 @@ fn type_of(value: &Value) -> ArgumentType {
             };
             (matrix.element_type().clone(), shape)
         }
+        Value::Ragged(lists) => {
+            let shape = Shape::Matrix { rows: Some(lists.rows()), width: None };
+            (lists.element_type().clone(), shape)
+        }
     };
     ArgumentType { element, shape }
 }

@@ -327,7 +327,7 @@ fn mixed_columns(columns: &[ArrayRef], form: &Form) -> Error {
     Error::MixedColumns { columns }
 }
 
-fn by_columns(
+pub(super) fn by_columns(
     columns: &[ArrayRef],
     rows: usize,
     nulls: Option<&NullBuffer>,

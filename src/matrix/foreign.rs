@@ -118,7 +118,7 @@ mod runs {
     use std::sync::Arc;
 
     use arrow_buffer::Buffer;
-    use arrow_schema::{DataType, FieldRef, Fields, Schema};
+    use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
     use crate::buffer::Output;
     use crate::dispatch::{Family, Work, run};
@@ -191,6 +191,41 @@ mod runs {
         /// Whether it came from, and goes back to, a plain array of numbers.
         pub(crate) fn is_flat(&self) -> bool {
             self.form == Form::Flat
+        }
+
+        /// The same rows as nested lists of a shape, whose product is the width.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::TooLarge`](crate::Error::TooLarge) if a length does not fit a list.
+        pub(crate) fn shaped(self, shape: &[usize]) -> Result<Self> {
+            let (rows, width, limit) = (self.rows, self.width, "a fixed-size list");
+            let mut item = self.element.clone();
+            let mut levels = Vec::with_capacity(shape.len());
+            for len in shape.iter().rev() {
+                let size = i32::try_from(*len).map_err(|_| crate::Error::TooLarge {
+                    rows,
+                    width,
+                    limit,
+                })?;
+                let field = Arc::new(Field::new_list_field(item, true));
+                item = DataType::FixedSizeList(Arc::clone(&field), size);
+                levels.insert(0, (field, size));
+            }
+            let mut chunks = self.chunks.clone();
+            chunks.iter_mut().for_each(|chunk| chunk.inner_nulls = vec![None; levels.len() - 1]);
+            let field = Some(Arc::new(Field::new("", item, true)));
+            Ok(Self { form: Form::Lists(levels), field, chunks, ..self })
+        }
+
+        /// The lengths of the lists that a row is made of, outermost first.
+        pub(crate) fn row_shape(&self) -> Vec<usize> {
+            match &self.form {
+                Form::Lists(levels) => {
+                    levels.iter().map(|(_, size)| usize::try_from(*size).unwrap_or(0)).collect()
+                }
+                _ => vec![self.width],
+            }
         }
 
         /// Whether it came from, and goes back to, a table.

@@ -17,6 +17,7 @@ mod mask;
 mod nulls;
 #[cfg(feature = "python")]
 mod plain;
+mod ragged;
 mod rebuild;
 mod result;
 mod row;
@@ -41,6 +42,7 @@ pub use foreign::Strides;
 pub(crate) use mask::{Mask, fill_null};
 #[cfg(feature = "python")]
 pub(crate) use plain::dense_numbers;
+pub use ragged::Ragged;
 pub(crate) use rebuild::array_of;
 pub(crate) use result::{ChunkNulls, Like};
 pub(crate) use source::{Gathered, Source, TileWorkspace, Wanted};

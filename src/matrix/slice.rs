@@ -1,9 +1,13 @@
 //! Some rows of a matrix, and whether two matrices hold the same.
 
 use std::ops::Range;
+#[cfg(feature = "python")]
+use std::sync::Arc;
 
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
+#[cfg(feature = "python")]
+use arrow_schema::{Field, FieldRef, Schema};
 
 use super::scattered::{Offsets, Scattered};
 use super::source::{Source, TileWorkspace, Wanted};
@@ -131,6 +135,26 @@ impl Matrix {
 
 #[cfg(feature = "python")]
 impl Matrix {
+    /// A symmetric matrix with a row for each column of the table `x`, as a table of those columns;
+    /// `None` unless `x` is a table.
+    ///
+    /// # Errors
+    ///
+    /// No memory for elements that have to be gathered.
+    pub(crate) fn in_columns_of(&self, x: &Self) -> Result<Option<Self>> {
+        let Form::Batch(schema) = &x.form else { return Ok(None) };
+        let mut columns = Vec::with_capacity(self.rows);
+        for row in 0..self.rows {
+            // A column of a symmetric matrix is its row.
+            let Some(column) = self.row_vector(row)? else { return Ok(None) };
+            columns.extend(column.to_arrays()?);
+        }
+        let named = |field: &FieldRef| Field::new(field.name(), self.element.clone(), true);
+        let fields: Vec<Field> = schema.fields().iter().map(named).collect();
+        let form = Form::Batch(Arc::new(Schema::new(fields)));
+        build::by_columns(&columns, self.rows, None, form).map(Some)
+    }
+
     /// The elements of a row as a vector: where they are, if they lie one behind the other. `None`
     /// for a null row.
     ///

@@ -287,6 +287,9 @@ impl PyAccumulator {
         guarded(name, || {
             let taken =
                 argument::take(self.functions[0], &self.functions[0].arguments[0], x, None)?;
+            if let Some(lists) = taken.value.as_ragged() {
+                return Err(lists.odd_row(None).in_function(name).into());
+            }
             let Some(matrix) = taken.value.as_matrix() else {
                 return Err(Kind::Type.error(format!("{name}: expected a batch of rows")));
             };
@@ -430,7 +433,7 @@ impl PyAccumulator {
             for (function, state) in self.functions.iter().copied().zip(states) {
                 let value = detached(py, || state.finish())?;
                 let origin = kind.origin(py);
-                let source = Source { function, origin, x: None, is_per_row: false };
+                let source = Source { function, origin, x: None, lists: None, is_per_row: false };
                 let given = export::give(py, &source, value)?;
                 if !self.is_several {
                     return Ok(given);

@@ -139,6 +139,7 @@ fn taken<'py>(
             Value::Matrix(matrix.into_lists().map_err(|error| error.in_function(function))?)
         }
         Seen::Matrix(matrix) => Value::Matrix(matrix),
+        Seen::Ragged(lists) => Value::Ragged(lists),
         Seen::Number => {
             let item = object.call_method0(intern!(object.py(), "item"))?;
             plain(function, argument.name, &item)?
@@ -156,6 +157,7 @@ pub(super) fn take_matrix<'py>(
     let x = Argument { name: "x", kind: ArgumentKind::Matrix, doc: "", optional: false };
     match view(function, &x, object, width)? {
         (Seen::Matrix(matrix), origin) => Ok((matrix, origin)),
+        (Seen::Ragged(lists), _) => Err(lists.odd_row(None).in_function(function).into()),
         (Seen::Number, _) => {
             let message = "expected an array of 1 or 2 dimensions, got 0";
             Err(Kind::Value.error(format!("{function}: {message}")))
@@ -204,12 +206,10 @@ fn view_as<'py>(
         return Ok((numpy::seen(function, object, mask, width)?, origin));
     }
     if let Origin::PandasSeries(series) = &origin {
-        let matrix = pandas::column_seen(function, argument.name, series, width)?;
-        return Ok((Seen::Matrix(matrix), origin));
+        return Ok((pandas::column_seen(function, argument.name, series, width)?, origin));
     }
     if let Origin::PandasFrame(frame) = &origin {
-        let matrix = pandas::frame_seen(function, argument.name, frame, width)?;
-        return Ok((Seen::Matrix(matrix), origin));
+        return Ok((pandas::frame_seen(function, argument.name, frame, width)?, origin));
     }
     let is_table = match &origin {
         Origin::Other => None,
@@ -220,9 +220,8 @@ fn view_as<'py>(
         _ => Imported::from_object(function, object)?,
     };
     if let Some(imported) = imported {
-        let matrix = imported.into_matrix(object.py(), is_table, width);
-        let matrix = matrix.map_err(|error| error.in_function(function))?;
-        return Ok((Seen::Matrix(matrix), origin));
+        let seen = imported.into_seen(object.py(), is_table, width);
+        return Ok((seen.map_err(|error| error.in_function(function))?, origin));
     }
     if has_buffer(object) {
         return Ok((numpy::seen(function, object, None, width)?, origin));

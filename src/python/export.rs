@@ -17,9 +17,10 @@ use pyo3::types::{PyCapsule, PyDict, PyFloat, PyString, PyTuple};
 use super::errors::{Kind, detached};
 use super::matrix::PyMatrix;
 use super::origin::{Origin, Polars, PyArrow};
-use super::{capsule, numpy, pandas, requested, results};
+use super::{capsule, lists, numpy, pandas, requested, results};
+use crate::compute::registry::Gives;
 use crate::compute::{Function, Value};
-use crate::matrix::{Matrix, dense_numbers};
+use crate::matrix::{Matrix, Ragged, dense_numbers};
 use crate::type_name::TypeName;
 
 /// What a result was made from.
@@ -29,6 +30,8 @@ pub(super) struct Source<'a, 'py> {
     pub(super) origin: Origin<'py>,
     /// The view that was taken of it.
     pub(super) x: Option<&'a Matrix>,
+    /// Or the lists that it was.
+    pub(super) lists: Option<&'a Ragged>,
     /// Whether a 1-D result has one value for each of its rows.
     pub(super) is_per_row: bool,
 }
@@ -39,7 +42,7 @@ pub(super) fn give<'py>(
     source: &Source<'_, 'py>,
     result: Value,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Source { function: entry, origin, x, is_per_row } = source;
+    let Source { function: entry, origin, x, lists, is_per_row } = source;
     let function = entry.name;
     match result {
         Value::Number(number) => Ok(PyFloat::new(py, number).into_any()),
@@ -47,6 +50,11 @@ pub(super) fn give<'py>(
         Value::Scalar(one) => scalar(py, &one),
         result if origin.is_pandas() => pandas::given(py, source, result),
         Value::Matrix(matrix) => match (origin, x) {
+            // Every two columns of a table: a table of those columns.
+            (_, Some(x)) if entry.gives == Gives::Square && origin.is_table() && x.is_table() => {
+                let named = matrix.in_columns_of(x)?.unwrap_or(matrix);
+                as_origin(py, origin, function, named)
+            }
             (Origin::NumPy, _) => numpy::returned(py, matrix, false),
             (Origin::Masked, _) => numpy::returned(py, matrix, true),
             (Origin::PyArrowArray(object), Some(x)) => {
@@ -60,11 +68,26 @@ pub(super) fn give<'py>(
             }
             _ => as_origin(py, origin, function, matrix),
         },
+        Value::Ragged(lists) => lists::given(py, origin, lists),
         Value::Vector(array) => match origin {
-            Origin::NumPy => numpy::returned(py, Matrix::reshape(&array, 1)?, false),
+            Origin::NumPy => {
+                let shape = x.filter(|_| !*is_per_row).map(Matrix::row_shape);
+                let numbers = numpy::returned(py, Matrix::reshape(&array, 1)?, false)?;
+                match shape {
+                    // One number for each element of a tensor lies as they do.
+                    Some(shape) if shape.len() > 1 => {
+                        numbers.call_method1(intern!(py, "reshape"), (PyTuple::new(py, shape)?,))
+                    }
+                    _ => Ok(numbers),
+                }
+            }
             Origin::Masked => numpy::returned(py, Matrix::reshape(&array, 1)?, true),
             _ => {
-                let rows = x.filter(|_| *is_per_row).map(|x| x.chunk_rows().collect::<Vec<_>>());
+                let rows = match (x, lists) {
+                    _ if !*is_per_row => None,
+                    (Some(x), _) => Some(x.chunk_rows().collect::<Vec<_>>()),
+                    (None, lists) => lists.map(|lists| lists.chunk_rows().collect()),
+                };
                 vector(py, origin, rows.as_deref(), function, array)
             }
         },
@@ -78,7 +101,11 @@ pub(super) fn give<'py>(
                     Origin::NumPy | Origin::Masked | Origin::Other => origin.clone(),
                     _ => Origin::PyArrowArray(py.None().into_bound(py)),
                 };
-                give(py, &Source { function: entry, origin, x: None, is_per_row: false }, value)
+                give(
+                    py,
+                    &Source { function: entry, origin, x: None, lists: None, is_per_row: false },
+                    value,
+                )
             });
             results::named(py, function, results.collect::<PyResult<_>>()?)
         }
@@ -272,13 +299,22 @@ fn as_only_column<'py>(
         return column.call_method0(intern!(py, "to_frame"));
     }
     let Some(field) = field else { return Ok(column) };
+    in_table(py, if is_batch { "RecordBatch" } else { "Table" }, column, &field)
+}
+
+/// A column of pyarrow as the only one of a table, or of a record batch.
+pub(super) fn in_table<'py>(
+    py: Python<'py>,
+    class: &str,
+    column: Bound<'py, PyAny>,
+    field: &Field,
+) -> PyResult<Bound<'py, PyAny>> {
     let pyarrow = py.import(intern!(py, "pyarrow"))?;
     let has_nulls = column.getattr(intern!(py, "null_count"))?.is_truthy()?;
     let data_type = column.getattr(intern!(py, "type"))?;
     let nullable = field.is_nullable() || has_nulls;
     let field = pyarrow.call_method1(intern!(py, "field"), (field.name(), data_type, nullable))?;
     let schema = pyarrow.call_method1(intern!(py, "schema"), ([field],))?;
-    let class = if is_batch { intern!(py, "RecordBatch") } else { intern!(py, "Table") };
     let options = PyDict::new(py);
     options.set_item(intern!(py, "schema"), schema)?;
     pyarrow.getattr(class)?.call_method("from_arrays", ([column],), Some(&options))

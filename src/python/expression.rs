@@ -128,6 +128,9 @@ impl<'py> Parts<'py> {
         let kind = if is_column { ArgumentKind::Matrix } else { argument.kind };
         let taken = argument::take(function, &Argument { kind, ..*argument }, object, None)?;
         let x = taken.value.as_matrix().cloned();
+        // Rows of different lengths are no matrix: they go call by call.
+        let is_ragged = taken.value.as_ragged().is_some();
+        let origin = if is_ragged { Origin::Other } else { taken.origin };
         let expr = match is_column {
             true => {
                 self.columns.push(taken.value);
@@ -135,7 +138,7 @@ impl<'py> Parts<'py> {
             }
             false => expr::lit(taken.value),
         };
-        let from = From { origin: taken.origin, x };
+        let from = From { origin, x };
         self.taken[at] = Some((expr.clone(), from.clone()));
         Ok((expr, from))
     }
@@ -187,7 +190,11 @@ fn evaluate<'py>(
                     let result = values.next().ok_or_else(malformed)?;
                     let is_per_row = function.keeps_rows(options)?;
                     let (origin, x) = (from.origin.clone(), from.x.as_ref());
-                    export::give(py, &Source { function, origin, x, is_per_row }, result)?
+                    export::give(
+                        py,
+                        &Source { function, origin, x, lists: None, is_per_row },
+                        result,
+                    )?
                 }
             });
         }

@@ -89,7 +89,8 @@ impl PyFit {
             let (matrix, origin) = argument::take_matrix(function.name, x, None)?;
             let fitted = self.fitted()?;
             let made = detached(py, || fitted.apply(&matrix))?;
-            let source = Source { function, origin, x: Some(&matrix), is_per_row: false };
+            let x = Some(&matrix);
+            let source = Source { function, origin, x, lists: None, is_per_row: false };
             export::give(py, &source, Value::Matrix(made))
         })
     }

@@ -99,7 +99,7 @@ impl<'py> Call<'py> {
                 argument::take(function, argument, &object, reshape)?
             };
             // A number that stands before the matrix is nobody's.
-            if taken.value.as_matrix().is_some() {
+            if taken.value.as_matrix().is_some() || taken.value.as_ragged().is_some() {
                 origin.get_or_insert(taken.origin);
             }
             values.push(taken.value);
@@ -122,8 +122,9 @@ impl<'py> Call<'py> {
         let result = if is_brief(function, &values) { call() } else { detached(py, call) }
             .map_err(|error| error.in_function(function.name))?;
         let x = values.iter().find_map(Value::as_matrix);
+        let lists = values.iter().find_map(Value::as_ragged);
         let is_per_row = function.keeps_rows(&options)?;
-        export::give(py, &Source { function, origin, x, is_per_row }, result)
+        export::give(py, &Source { function, origin, x, lists, is_per_row }, result)
     }
 }
 
@@ -144,6 +145,7 @@ fn is_brief(function: &Function, values: &[Value]) -> bool {
         Value::Number(_) | Value::Integer(_) => 0,
         Value::Scalar(array) | Value::Vector(array) => per_row(array.len()),
         Value::Matrix(matrix) => matrix.bytes().max(per_row(matrix.rows())),
+        Value::Ragged(lists) => per_row(lists.rows().saturating_add(lists.elements())),
         Value::Named(_) => usize::MAX,
     };
     is_proportional && values.iter().map(bytes).fold(0, usize::saturating_add) <= BRIEF

@@ -15,7 +15,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::errors::{Kind, detached};
+use super::numpy::Seen;
 use super::origin::PyArrow;
+use crate::compute::Value;
 use crate::error::Error;
 use crate::ffi::{self, Checked, can_be_matrix, is_number};
 use crate::matrix::{Matrix, unaccepted};
@@ -86,14 +88,14 @@ impl Imported {
         Ok(Some(Self::Arrays { field, arrays: vec![array], misaligned }))
     }
 
-    /// Sees it as a matrix. `is_table` says that a struct is a table, whose rows cannot be null;
+    /// Sees it as a matrix, or as lists that differ in length. `is_table` says that a struct is a table, whose rows cannot be null;
     /// `width` reshapes plain numbers.
-    pub(super) fn into_matrix(
+    pub(super) fn into_seen(
         self,
         py: Python<'_>,
         is_table: Option<bool>,
         width: Option<usize>,
-    ) -> crate::Result<Matrix> {
+    ) -> crate::Result<Seen> {
         let rows = match &self {
             Self::Dense(_) => 0,
             Self::Arrays { arrays, .. } => arrays.iter().map(|array| array.len()).sum(),
@@ -106,25 +108,33 @@ impl Imported {
         }
     }
 
-    fn seen(self, is_table: Option<bool>, width: Option<usize>) -> crate::Result<Matrix> {
+    fn seen(self, is_table: Option<bool>, width: Option<usize>) -> crate::Result<Seen> {
         let (field, arrays, misaligned) = match self {
-            Self::Dense(matrix) => return as_wide(matrix, width),
+            Self::Dense(matrix) => return as_wide(matrix, width).map(Seen::Matrix),
             Self::Arrays { field, arrays, misaligned } => (field, arrays, misaligned),
         };
         let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
         let is_table = || is_table.unwrap_or_else(|| !has_nulls());
-        let matrix = match (field.data_type(), width) {
+        let value = match (field.data_type(), width) {
             (DataType::Struct(_), width) if only_vectors(&field).is_some() && is_table() => {
                 let only = only_vectors(&field).unwrap_or(&field);
                 let columns = arrays.iter().map(|table| Arc::clone(table.as_struct().column(0)));
-                as_wide(Matrix::from_field(only, &columns.collect::<Vec<_>>())?, width)?
+                let value = Value::from_field(only, &columns.collect::<Vec<_>>())?;
+                match value {
+                    Value::Matrix(matrix) => Value::Matrix(as_wide(matrix, width)?),
+                    other => other,
+                }
             }
-            (DataType::Struct(_), None) if is_table() => table(&field, &arrays)?,
-            (_, None) => Matrix::from_field(&field, &arrays)?,
-            (_, Some(width)) => reshaped(&field, &arrays, width)?,
+            (DataType::Struct(_), None) if is_table() => Value::Matrix(table(&field, &arrays)?),
+            (_, None) => Value::from_field(&field, &arrays)?,
+            (_, Some(width)) => Value::Matrix(reshaped(&field, &arrays, width)?),
         };
         let reason = "buffers whose address is no multiple of the element size";
-        Ok(matrix.with_copy(misaligned.then_some(reason)))
+        Ok(match value {
+            Value::Ragged(lists) if width.is_none() => Seen::Ragged(lists),
+            Value::Ragged(lists) => return Err(lists.odd_row(width)),
+            other => Seen::Matrix(other.into_matrix()?.with_copy(misaligned.then_some(reason))),
+        })
     }
 }
 

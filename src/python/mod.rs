@@ -21,6 +21,7 @@ mod fit;
 mod function;
 mod groups;
 mod import;
+mod lists;
 mod matrix;
 mod numpy;
 mod option;

@@ -14,12 +14,13 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyMemoryView, PyTuple};
 
 use super::errors::{Kind, detached};
 use super::origin::NumPy;
+use crate::compute::registry::{self, Driver};
 use crate::error::Error;
-use crate::matrix::{Matrix, Strides};
+use crate::matrix::{Matrix, Ragged, Strides};
 
 /// What an object of the buffer protocol is seen as.
 pub(super) enum Seen {
@@ -27,6 +28,8 @@ pub(super) enum Seen {
     Number,
     /// One or two dimensions.
     Matrix(Matrix),
+    /// Lists of Arrow that differ in length.
+    Ragged(Ragged),
 }
 
 /// Which elements of a masked array are masked: a byte for each, where it lies.
@@ -95,9 +98,10 @@ pub(super) fn seen(
             Err(Error::Width { what, expected, got: columns }.in_function(function))
         }
         (2, &[rows, columns]) => two_dimensional(function, buffer, element, mask, rows, columns),
-        (got, _) => {
-            let message = format!("{function}: expected an array of 1 or 2 dimensions, got {got}");
-            return Err(Kind::Value.error(message));
+        (_, shape) => {
+            let shape = shape.to_vec();
+            return rows_of_tensors(function, buffer, element, mask.is_some(), &shape, width)
+                .map(Seen::Matrix);
         }
     };
     Ok(Seen::Matrix(matrix.map_err(|error| error.in_function(function))?))
@@ -166,6 +170,48 @@ fn two_dimensional(
         return strided(function, buffer, element, None, [rows, columns], reason)?.into_lists();
     }
     Matrix::reshape(&primitive(&element, shared(buffer), rows * columns)?, columns)?.into_lists()
+}
+
+/// An array of three or more dimensions as rows × the rest, for functions that go row by row: what
+/// takes rows as vectors would lose their shape.
+fn rows_of_tensors(
+    function: &'static str,
+    buffer: PyUntypedBuffer,
+    element: DataType,
+    is_masked: bool,
+    shape: &[usize],
+    width: Option<usize>,
+) -> PyResult<Matrix> {
+    let keeps_shape = function == "as_matrix"
+        || registry::get_function(function).is_ok_and(|function| {
+            matches!(
+                function.driver,
+                Driver::Statistic(_) | Driver::Elementwise(_) | Driver::Transform(_)
+            )
+        });
+    let dimensions = shape.len();
+    let refused = |expected: &str| {
+        Kind::Value.error(format!("{function}: expected {expected}, got {dimensions}"))
+    };
+    if !keeps_shape {
+        let flat = "x.reshape(len(x), -1) is one of them";
+        return Err(refused(&format!("an array of 1 or 2 dimensions ({flat})")));
+    }
+    if is_masked || width.is_some() || !buffer.is_c_contiguous() || !is_aligned(&buffer) {
+        return Err(refused(
+            "an array of 1 or 2 dimensions, or one in C order without a mask \
+             (numpy.ascontiguousarray(x))",
+        ));
+    }
+    let (rows, rest) = (shape[0], &shape[1..]);
+    let columns = rest.iter().product::<usize>();
+    let matrix = if columns == 0 || rows == 0 {
+        return Err(refused("an array of 1 or 2 dimensions where there are no elements"));
+    } else {
+        primitive(&element, shared(buffer), rows * columns)
+            .and_then(|flat| Matrix::reshape(&flat, columns)?.shaped(rest))
+    };
+    Ok(matrix.map_err(|error| error.in_function(function))?)
 }
 
 /// Columns that may each be seen by themselves, however few rows there are.
@@ -389,7 +435,9 @@ fn over<'py>(
         let len = matrix.rows() * matrix.width();
         ndarray.call1((len, dtype, memory, 0, py.None(), order))
     } else {
-        let shape = (matrix.rows(), matrix.width());
+        let mut shape = vec![matrix.rows()];
+        shape.extend(matrix.row_shape());
+        let shape = PyTuple::new(py, shape)?;
         ndarray.call1((shape, dtype, memory, 0, py.None(), order))
     }
 }

@@ -181,6 +181,7 @@ impl Outcome {
                 let parts = values.iter().flat_map(|(_, value)| Self::of_value(value).parts);
                 Self { parts: parts.collect() }
             }
+            Value::Ragged(_) => panic!("no argument is ragged"),
             Value::Number(_) | Value::Integer(_) => panic!("no function gives a bare number"),
         }
     }

@@ -25,6 +25,7 @@ impl Raw {
         match value {
             Value::Scalar(array) | Value::Vector(array) => self.join(std::slice::from_ref(array)),
             Value::Matrix(matrix) => self.join(&matrix.to_arrays().unwrap()),
+            Value::Ragged(lists) => self.join(&lists.to_arrays().unwrap()),
             Value::Named(values) => values.iter().for_each(|(_, value)| self.add(value)),
             Value::Number(_) | Value::Integer(_) => panic!("no function gives a bare number"),
         }

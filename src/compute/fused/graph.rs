@@ -103,7 +103,11 @@ fn bytes_of(operand: &Value) -> usize {
     match operand {
         Value::Matrix(matrix) => matrix.bytes(),
         Value::Vector(array) => array.len() * array.data_type().primitive_width().unwrap_or(0),
-        Value::Number(_) | Value::Integer(_) | Value::Scalar(_) | Value::Named(_) => 0,
+        Value::Number(_)
+        | Value::Integer(_)
+        | Value::Scalar(_)
+        | Value::Named(_)
+        | Value::Ragged(_) => 0,
     }
 }
 

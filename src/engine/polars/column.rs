@@ -167,7 +167,7 @@ pub(super) fn run(
             }
         });
     }
-    let mut values = vec![Value::Matrix(x.matrix()?)];
+    let mut values = vec![Value::from_field(&x.field, &x.arrays)?];
     values.append(&mut others);
     let result = function.call(&values, &options)?;
     let mut arrays = arrays_of(result, &data_type, &kind)?;
@@ -292,6 +292,7 @@ fn arrays_of(result: Value, to: &DataType, kind: &ResultKind) -> Result<Vec<Arra
         (Value::Scalar(array) | Value::Vector(array), _) => Ok(vec![array]),
         (Value::Matrix(matrix), ResultKind::Rows { .. }) => matrix.into_lists()?.to_arrays(),
         (Value::Matrix(matrix), _) => matrix.to_arrays(),
+        (Value::Ragged(lists), _) => lists.to_arrays(),
         (other, _) => Err(Error::Arrow { message: format!("no column can be made of {other:?}") }),
     }
 }

@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PySlice};
 
 use super::super::errors::Kind;
 use super::super::export::Source;
+use super::super::lists::PyLists;
 use super::super::matrix::PyMatrix;
 use super::super::numpy;
 use super::super::origin::{NumPy, Origin, Pandas};
@@ -14,7 +15,7 @@ use super::seen::{column_backend, frame_backend};
 use super::{Backend, pyarrow};
 use crate::compute::Value;
 use crate::compute::registry::Gives;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Ragged};
 
 /// Labels of rows or columns; `None` for pandas' own numbers from 0.
 type Labels<'py> = Option<Bound<'py, PyAny>>;
@@ -28,6 +29,7 @@ pub(in super::super) fn given<'py>(
     let result = match result {
         Value::Vector(array) => Matrix::reshape(&array, 1)?,
         Value::Matrix(matrix) => matrix,
+        Value::Ragged(lists) => return of_lists(py, &source.origin, lists),
         Value::Named(values) => {
             let values = values.into_iter().map(|(name, value)| found(py, name, value));
             return results::named(py, source.function.name, values.collect::<PyResult<_>>()?);
@@ -48,6 +50,34 @@ pub(in super::super) fn given<'py>(
         }
         _ => Err(Kind::Base.error("a result of pandas from something else")),
     }
+}
+
+/// Lists that differ in length, as the column that they came from.
+fn of_lists<'py>(
+    py: Python<'py>,
+    origin: &Origin<'py>,
+    lists: Ragged,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (column, frame) = match origin {
+        Origin::PandasFrame(frame) => {
+            let iloc = frame.getattr(intern!(py, "iloc"))?;
+            (iloc.get_item((PySlice::full(py), 0))?, Some(frame))
+        }
+        Origin::PandasSeries(series) => (series.clone(), None),
+        _ => return Err(Kind::Base.error("a result of pandas from something else")),
+    };
+    let pyarrow = pyarrow(py, "a column of vectors")?;
+    let data = pyarrow.to_chunked_array.bind(py).call1((PyLists::new(lists),))?;
+    let values = pandas(py)?.arrow_array.bind(py).call1((data,))?;
+    let options = PyDict::new(py);
+    options.set_item(intern!(py, "index"), index(&column)?)?;
+    options.set_item(intern!(py, "name"), column.getattr(intern!(py, "name"))?)?;
+    options.set_item(intern!(py, "copy"), false)?;
+    let series = pandas(py)?.series.bind(py).call((values,), Some(&options))?;
+    let Some(frame) = frame else { return Ok(series) };
+    let frame_of = series.call_method0(intern!(py, "to_frame"))?;
+    frame_of.setattr(intern!(py, "columns"), frame.getattr(intern!(py, "columns"))?)?;
+    Ok(frame_of)
 }
 
 /// What is found by a function with several results: numbers, or a row of them for each query.

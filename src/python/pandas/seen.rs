@@ -18,19 +18,22 @@ pub(in super::super) fn column_seen(
     argument: &'static str,
     series: &Bound<'_, PyAny>,
     width: Option<usize>,
-) -> PyResult<Matrix> {
+) -> PyResult<Seen> {
     let py = series.py();
     match Content::of_series(series)? {
         Content::Numbers(Backend::NumPy, _) => {
-            of_numpy(function, &series.call_method0(intern!(py, "to_numpy"))?, width)
+            let numbers = series.call_method0(intern!(py, "to_numpy"))?;
+            of_numpy(function, &numbers, width).map(Seen::Matrix)
         }
         Content::Numbers(..) | Content::Vectors(_) => {
             of_arrow(function, &held(function, series)?, false, width)
         }
         Content::Objects { .. } => {
             let arrays = of_objects(function, argument, series)?;
-            let matrix = of_arrow(function, &arrays, false, width)?;
-            Ok(matrix.with_copy(Some("a column of Python objects")))
+            Ok(match of_arrow(function, &arrays, false, width)? {
+                Seen::Matrix(x) => Seen::Matrix(x.with_copy(Some("a column of Python objects"))),
+                other => other,
+            })
         }
         Content::Other => {
             let dtype = series.getattr(intern!(py, "dtype"))?;
@@ -48,7 +51,7 @@ pub(in super::super) fn frame_seen(
     argument: &'static str,
     frame: &Bound<'_, PyAny>,
     width: Option<usize>,
-) -> PyResult<Matrix> {
+) -> PyResult<Seen> {
     let py = frame.py();
     let columns = Columns::of(frame)?;
     let matrix = match columns.contents.as_slice() {
@@ -70,7 +73,7 @@ pub(in super::super) fn frame_seen(
             let (what, got) = ("rows, as width says,", matrix.width());
             Err(Error::Width { what, expected, got }.in_function(function).into())
         }
-        _ => Ok(matrix),
+        _ => Ok(Seen::Matrix(matrix)),
     }
 }
 
@@ -221,7 +224,7 @@ impl<'py> Columns<'py> {
             names.append(i.to_string())?;
         }
         let make = pyarrow.table.bind(py).getattr(intern!(py, "from_arrays"))?;
-        of_arrow(function, &make.call1((arrays, names))?, true, None)
+        matrix(function, of_arrow(function, &make.call1((arrays, names))?, true, None)?)
     }
 }
 
@@ -247,8 +250,13 @@ fn of_numpy(
     array: &Bound<'_, PyAny>,
     width: Option<usize>,
 ) -> PyResult<Matrix> {
-    match numpy::seen(function, array, None, width)? {
+    matrix(function, numpy::seen(function, array, None, width)?)
+}
+
+fn matrix(function: &'static str, seen: Seen) -> PyResult<Matrix> {
+    match seen {
         Seen::Matrix(matrix) => Ok(matrix),
+        Seen::Ragged(lists) => Err(lists.odd_row(None).in_function(function).into()),
         Seen::Number => Err(Kind::Base.error(format!("{function}: pandas gave one number"))),
     }
 }
@@ -258,12 +266,12 @@ fn of_arrow(
     data: &Bound<'_, PyAny>,
     is_table: bool,
     width: Option<usize>,
-) -> PyResult<Matrix> {
+) -> PyResult<Seen> {
     let Some(imported) = Imported::from_object(function, data)? else {
         return Err(Kind::Base.error(format!("{function}: pandas gave no Arrow data")));
     };
-    let matrix = imported.into_matrix(data.py(), Some(is_table), width);
-    Ok(matrix.map_err(|error| error.in_function(function))?)
+    let seen = imported.into_seen(data.py(), Some(is_table), width);
+    Ok(seen.map_err(|error| error.in_function(function))?)
 }
 
 /// The Arrow data of a column whose array can give it: what pyarrow itself asks pandas for.

@@ -1,0 +1,135 @@
+//! Functions of lists that differ in length: those that need only the row itself.
+//!
+//! ```text
+//! element by element, with a number or one value per row; all elements at once:
+//!     the elements, one behind the other, are a vector: the function of it, in lists again
+//! row by row:
+//!     for each length: the rows of it are a matrix: the function of it, back to their places
+//! what lines up columns: the error names the first row that is longer or shorter than the first
+//! ```
+//!
+//! A row's result is made from that row alone, so it has the same bits whatever rows are beside it.
+
+use super::call::Pass;
+use super::options::Checked;
+use super::registry::{Driver, Function};
+use super::{Options, Per, Value};
+use crate::error::{Error, Result};
+use crate::matrix::{Matrix, Ragged};
+
+/// How a function sees such rows.
+enum Way {
+    Elements,
+    Rows,
+}
+
+/// The way of a call, or the error that names the first odd row.
+fn way(
+    function: &'static Function,
+    x: &Ragged,
+    others: &[Value],
+    options: &Options,
+) -> Result<Way> {
+    let checked = Checked::new(function.options, options)?;
+    let per = function.axis.unwrap_or_else(|| checked.per());
+    match function.driver {
+        Driver::Elementwise(_) => match others {
+            [] | [Value::Number(_) | Value::Integer(_) | Value::Scalar(_)] => Ok(Way::Elements),
+            [y] if y.is_vector() && checked.axis() == Some(0) => Ok(Way::Elements),
+            [Value::Matrix(y)] if y.width() == 1 && !y.is_vector() && y.rows() == x.rows() => {
+                Ok(Way::Elements)
+            }
+            _ => Err(x.odd_row(None)),
+        },
+        Driver::Statistic(_) | Driver::Transform(_) => match per {
+            Per::Row => Ok(Way::Rows),
+            Per::Matrix => Ok(Way::Elements),
+            Per::Column => Err(x.odd_row(None)),
+        },
+        Driver::Pairs(_) => Err(x.odd_row(others.first().map(Value::len))),
+        _ => Err(x.odd_row(None)),
+    }
+}
+
+/// The arguments of a call on all elements.
+fn elements(x: &Ragged, others: &[Value]) -> Result<Vec<Value>> {
+    let mut values = vec![Value::Matrix(x.flat()?)];
+    for other in others {
+        values.push(match other {
+            Value::Matrix(y) => Value::Matrix(x.repeated(y)?),
+            Value::Vector(y) => Value::Matrix(x.repeated(&Matrix::reshape(y, 1)?)?),
+            number => number.clone(),
+        });
+    }
+    Ok(values)
+}
+
+/// Calls a function of such rows.
+pub(super) fn call(
+    function: &'static Function,
+    x: &Ragged,
+    others: &[Value],
+    options: &Options,
+) -> Result<Value> {
+    match way(function, x, others, options)? {
+        Way::Elements => {
+            let values = elements(x, others)?;
+            let result = function
+                .call_here(&values, options)
+                .map_err(|error| renumbered(error, |element| x.row_of(element)))?;
+            match result {
+                Value::Matrix(computed) => Ok(Value::Ragged(x.with_elements(&computed)?)),
+                number => Ok(number),
+            }
+        }
+        Way::Rows => {
+            let (mut numbers, mut matrices) = (Vec::new(), Vec::new());
+            for (rows, places) in x.by_length()? {
+                let result = function
+                    .call_here(&[Value::Matrix(rows)], options)
+                    .map_err(|error| renumbered(error, |row| places[row]))?;
+                match result {
+                    Value::Vector(array) => numbers.push((array, places)),
+                    other => matrices.push((other.into_matrix()?, places)),
+                }
+            }
+            let element = function.result_element(x.element_type(), options)?;
+            if matches!(function.driver, Driver::Statistic(_)) {
+                Ok(Value::Vector(x.numbers(&element, &numbers)?))
+            } else {
+                Ok(Value::Ragged(x.rows_from(&element, &matrices)?))
+            }
+        }
+    }
+}
+
+/// The passes of such a call.
+pub(super) fn explain(
+    function: &'static Function,
+    x: &Ragged,
+    others: &[Value],
+    options: &Options,
+) -> Result<Vec<Pass>> {
+    match way(function, x, others, options)? {
+        Way::Elements => function.explain_here(&elements(x, others)?, options),
+        Way::Rows => {
+            let mut passes = Vec::new();
+            for (rows, _) in x.by_length()? {
+                passes.extend(function.explain_here(&[Value::Matrix(rows)], options)?);
+            }
+            Ok(passes)
+        }
+    }
+}
+
+/// The error, said of the row that the caller knows.
+fn renumbered(error: Error, row_of: impl Fn(usize) -> usize) -> Error {
+    match error {
+        Error::Overflow { what: "row", index, into } => {
+            Error::Overflow { what: "row", index: row_of(index), into }
+        }
+        Error::Cast { row, into } => Error::Cast { row: row_of(row), into },
+        Error::DivisionByZero { row } => Error::DivisionByZero { row: row_of(row) },
+        other => other,
+    }
+}

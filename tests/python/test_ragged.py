@@ -1,0 +1,191 @@
+"""Lists that differ in length: what needs only its own row takes them, in any chunking."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import raptors_arrow as ra
+
+ROWS = [[1.0, 2.0], [3.0], None, [4.0, 5.0, 6.0], [], [7.0, None, 9.0], [0.0, 0.0], [8.0]]
+LISTS = pa.array(ROWS, pa.list_(pa.float32()))
+
+
+def chunks(array, *cuts):
+    edges = [0, *cuts, len(array)]
+    return pa.chunked_array([array[a:b] for a, b in itertools.pairwise(edges)])
+
+
+def hidden(array):
+    """Null rows that have elements, which nothing may read."""
+    lengths = [2 if row is None else len(row) for row in array.to_pylist()]
+    values = [x for row in array.to_pylist() for x in ([np.inf, np.nan] if row is None else row)]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype("i4")
+    mask = pa.array([row is None for row in array.to_pylist()])
+    return pa.ListArray.from_arrays(offsets, pa.array(values, pa.float32()), mask=mask)
+
+
+KINDS = {
+    "lists": LISTS,
+    "large lists": LISTS.cast(pa.large_list(pa.float32())),
+    "sliced": pa.concat_arrays([LISTS, LISTS])[len(LISTS) :],
+    "elements under nulls": hidden(LISTS),
+    "chunks": chunks(LISTS, 3),
+    "chunks of one length": chunks(LISTS, 1, 3, 4),
+    "polars": pl.Series("e", ROWS, dtype=pl.List(pl.Float32)),
+    "pandas": pd.Series(LISTS.to_pandas(), name="e", dtype=pd.ArrowDtype(LISTS.type)),
+}
+
+
+def listed(result):
+    if isinstance(result, pd.Series):
+        return [None if value is pd.NA or value is None else value for value in result.to_list()]
+    return result.to_list() if hasattr(result, "to_list") else result.to_pylist()
+
+
+def plain(values):
+    """Lists of numbers, whatever a library makes of them."""
+    return [v.tolist() if isinstance(v, np.ndarray) else v for v in values]
+
+
+def alone(function, *args, **options):
+    """The results of the rows one by one, each a matrix of one row."""
+    results = []
+    for row in ROWS:
+        one = pa.array([row], pa.list_(pa.float32()))
+        results += [None] if row is None else function(one, *args, **options).to_pylist()
+    return results
+
+
+@pytest.mark.parametrize("column", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("name", ["sum", "mean", "min", "max", "std", "norm", "argmax", "count"])
+def test_row_reductions_are_those_of_the_rows_alone(column, name):
+    function = getattr(ra, name)
+    result = function(column, axis=1)
+    assert len(result) == len(ROWS)
+    wanted = alone(function, axis=1)
+    got = [None if v is None or v != v else v for v in listed(result)]
+    assert got == wanted
+
+
+@pytest.mark.parametrize("column", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("name", ["normalize", "softmax", "center", "minmax_scale", "standardize"])
+def test_row_transforms_give_lists_of_the_same_lengths(column, name):
+    function = getattr(ra, name)
+    result = function(column, axis=1)
+    assert type(result) is type(column)
+    assert plain(listed(result)) == alone(function, axis=1)
+
+
+@pytest.mark.parametrize("column", KINDS.values(), ids=KINDS)
+def test_arithmetic_with_numbers_and_with_one_value_per_row(column):
+    wanted = [None if r is None else [None if x is None else 2 * x for x in r] for r in ROWS]
+    assert plain(listed(ra.scale(column, 2))) == wanted
+    assert plain(listed(ra.add(column, 0))) == ROWS
+    per_row = np.arange(len(ROWS), dtype="f4")
+    added = [
+        None if r is None else [None if x is None else x + i for x in r] for i, r in enumerate(ROWS)
+    ]
+    assert plain(listed(ra.add(column, per_row, axis=0))) == added
+    assert plain(listed(ra.abs(ra.negate(column)))) == ROWS
+    assert ra.sum(column) == 45.0
+    assert ra.max(column) == 9.0
+
+
+def test_types_and_names_come_back():
+    assert ra.scale(LISTS, 2).type == LISTS.type
+    large = LISTS.cast(pa.large_list(pa.float32()))
+    assert ra.normalize(large).type == large.type
+    assert ra.cast(LISTS, "float64").type == pa.list_(pa.float64())
+    assert ra.mean(pa.array([[1], [2, 4]]), axis=1).to_pylist() == [1.0, 3.0]
+    series = pl.Series("e", ROWS)
+    assert ra.scale(series, 2).name == "e" and ra.scale(series, 2).dtype == series.dtype
+    frame = pd.Series([[1.0], [2.0, 3.0]], index=["a", "b"], name="e")
+    assert list(ra.sum(frame, axis=1).index) == ["a", "b"]
+    assert ra.scale(frame, 2).name == "e" and list(ra.scale(frame, 2).index) == ["a", "b"]
+    table = pa.table({"e": LISTS})
+    assert ra.scale(table, 2).schema == table.schema
+    per_row = ra.sum(chunks(LISTS, 3), axis=1)
+    assert [len(chunk) for chunk in per_row.chunks] == [3, 5]
+    null = ra.normalize(LISTS)
+    assert null.to_pylist()[6] is None and null.value_lengths().to_pylist()[6] is None
+    assert len(null.values) == sum(len(row) for row in null.to_pylist() if row)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_polars_queries_give_the_same_lazy_or_streaming(streaming):
+    frame = pl.DataFrame({"e": pl.Series(ROWS * 50, dtype=pl.List(pl.Float32))})
+    query = frame.lazy().select(
+        n=pl.col("e").raptors.norm(axis=1), u=pl.col("e").raptors.normalize()
+    )
+    got = query.collect(engine="streaming" if streaming else "in-memory")
+    assert got["n"].to_list() == ra.norm(LISTS, axis=1).to_pylist() * 50
+    assert got["u"].to_list() == ra.normalize(LISTS).to_pylist() * 50
+
+
+@pytest.mark.parametrize("column", KINDS.values(), ids=KINDS)
+def test_what_lines_up_columns_names_the_first_odd_row(column):
+    for call in (
+        lambda: ra.mean(column, axis=0),
+        lambda: ra.add(column, [1.0, 2.0]),
+        lambda: ra.gram(column),
+        lambda: ra.transpose(column),
+        lambda: ra.standardize(column, axis=0),
+        lambda: ra.as_matrix(column),
+    ):
+        with pytest.raises(ra.RaptorsValueError, match="to have 2 elements, but row 1 has 1"):
+            call()
+    with pytest.raises(ra.RaptorsValueError, match="to have 3 elements, but row 0 has 2"):
+        ra.dot(column, [1.0, 2.0, 3.0])
+
+
+def test_errors_of_elements_name_their_row():
+    whole = pa.array([[1], [2, 3], None, [4, 100]], pa.list_(pa.int8()))
+    with pytest.raises(OverflowError, match="scale: integer overflow in row 3"):
+        ra.scale(whole, 2)
+    with pytest.raises(OverflowError, match="scale: integer overflow in row 3"):
+        ra.scale(chunks(whole, 2), 2)
+    with pytest.raises(ra.RaptorsValueError, match="add: expected y of 4 rows, got 3"):
+        ra.add(whole, np.arange(3), axis=0)
+
+
+def test_a_call_is_explained_length_by_length():
+    assert len(ra.explain("sum", LISTS, axis=1).passes) == 4
+    assert len(ra.explain("scale", LISTS, 2).passes) == 1
+
+
+def test_tensors_of_numpy_keep_their_shape():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    flat = x.reshape(2, 12)
+    assert np.array_equal(ra.scale(x, 2), 2 * x)
+    assert ra.normalize(x).shape == x.shape
+    assert np.array_equal(ra.normalize(x).reshape(2, 12), ra.normalize(flat))
+    assert np.array_equal(ra.mean(x, axis=1), ra.mean(flat, axis=1))
+    assert np.array_equal(ra.mean(x, axis=0), x.mean(axis=0))
+    assert ra.sum(x) == x.sum()
+    assert np.array_equal(ra.add(x, x), 2 * x)
+    for name in ("gram", "transpose", "covariance"):
+        with pytest.raises(ra.RaptorsValueError, match=f"{name}: .*1 or 2 dimensions.*, got 3"):
+            getattr(ra, name)(x)
+    with pytest.raises(ra.RaptorsValueError, match="top_k: .*got 3"):
+        ra.top_k(x, x[0, 0])
+    with pytest.raises(ra.RaptorsValueError, match="ascontiguousarray"):
+        ra.scale(x[:, ::2], 2)
+
+
+def test_every_two_columns_of_a_table_are_a_table_with_their_names():
+    data = {"a": [1.0, 2.0, 4.0], "b": [2.0, 1.0, 0.0], "c": [0.5, 0.5, 1.0]}
+    dense = np.column_stack(list(data.values()))
+    for name in ("covariance", "correlation", "gram"):
+        function = getattr(ra, name)
+        wanted = function(dense)
+        table, frame = function(pa.table(data)), function(pl.DataFrame(data))
+        assert isinstance(table, pa.Table) and table.column_names == list(data)
+        assert isinstance(frame, pl.DataFrame) and frame.columns == list(data)
+        assert np.array_equal(frame.to_numpy(), wanted)
+        assert table.to_pydict() == frame.to_dict(as_series=False)
+        batch = function(pa.table(data).to_batches()[0])
+        assert isinstance(batch, pa.RecordBatch) and batch.schema.names == list(data)
