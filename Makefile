@@ -79,7 +79,7 @@ examples:
 	cargo fmt --check --manifest-path examples/Cargo.toml
 	cargo test --locked --manifest-path examples/Cargo.toml --target-dir target/examples
 	cargo run --locked --quiet --manifest-path examples/Cargo.toml --target-dir target/examples --bin pipeline
-	cargo run --locked --quiet --manifest-path examples/Cargo.toml --target-dir target/examples --bin by_name
+	cargo run --locked --quiet --manifest-path examples/Cargo.toml --target-dir target/examples --bin expressions
 
 ## package: the crate as it would be published, built from its package
 package:

@@ -90,6 +90,7 @@ impl Ragged {
     }
 
     /// The rows of each chunk.
+    #[cfg(feature = "python")]
     pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = usize> {
         self.chunks.iter().map(|chunk| chunk.rows)
     }
@@ -342,6 +343,7 @@ impl Ragged {
     }
 
     /// The field of the column.
+    #[cfg(feature = "python")]
     pub(crate) fn field(&self) -> &FieldRef {
         &self.field
     }
