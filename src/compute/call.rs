@@ -224,7 +224,8 @@ impl<'a> Call<'a> {
             (Value::Number(_) | Value::Integer(_) | Value::Scalar(_), y) => {
                 matches!(y, Value::Vector(_) | Value::Matrix(_))
             }
-            (x, Value::Matrix(y)) if x.is_vector() => !y.is_vector(),
+            // Rows of one element are a column, which lines up with plain numbers as they are.
+            (x, Value::Matrix(y)) if x.is_vector() => !y.is_vector() && y.width() != 1,
             (Value::Matrix(x), Value::Matrix(y)) => {
                 x.rows() == 1 && y.rows() > 1 && x.width() == y.width()
             }
