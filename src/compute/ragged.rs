@@ -46,7 +46,11 @@ fn way(
             Per::Matrix => Ok(Way::Elements),
             Per::Column => Err(x.odd_row(None)),
         },
-        Driver::Pairs(_) => Err(x.odd_row(others.first().map(Value::len))),
+        Driver::Pairs(_) => Err(x.odd_row(others.first().and_then(|y| match y {
+            Value::Matrix(y) if !y.is_vector() => Some(y.width()),
+            Value::Ragged(_) => None,
+            vector => Some(vector.len()),
+        }))),
         _ => Err(x.odd_row(None)),
     }
 }

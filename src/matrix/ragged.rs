@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeListArray, ListArray, OffsetSizeTrait};
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 
 use super::build::{chunk, numbers};
@@ -160,8 +160,7 @@ impl Ragged {
     pub(crate) fn with_elements(&self, elements: &Matrix) -> Result<Self> {
         let mut chunks = vec_with_capacity(self.chunks.len())?;
         for (own, array) in self.chunks.iter().zip(elements.to_arrays()?) {
-            let (_, elements) = numbers(&array).ok_or_else(|| unaccepted(array.data_type()))?;
-            chunks.push(RaggedChunk { elements, ..own.clone() });
+            chunks.push(RaggedChunk { elements: computed(&array)?, ..own.clone() });
         }
         Ok(self.of(elements.element_type(), chunks))
     }
@@ -386,6 +385,16 @@ impl Ragged {
         };
         self.chunks.iter().map(array).collect()
     }
+}
+
+/// The elements of an array of numbers, or a byte for each of flags.
+fn computed(array: &ArrayRef) -> Result<Column> {
+    let Some(flags) = array.as_boolean_opt() else {
+        let (_, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
+        return Ok(column);
+    };
+    let bytes = collected(flags.values().iter().map(u8::from))?;
+    Ok(Column { values: Buffer::from_vec(bytes), nulls: some_nulls(flags.nulls()) })
 }
 
 /// The rows of a list array: offsets from 0 on, in 64 bits, and no elements under nulls.

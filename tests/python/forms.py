@@ -77,7 +77,7 @@ def values_of(result) -> np.ndarray:
     if isinstance(result, pl.DataFrame | pl.Series):
         return result.to_numpy()
     if isinstance(result, pa.Table | pa.RecordBatch):
-        return np.stack([column.to_numpy() for column in result.columns], axis=1)
+        return np.stack([values_of(column) for column in result.columns], axis=1)
     if isinstance(result, pa.ChunkedArray):
         parts = [values_of(chunk) for chunk in result.chunks]
         return np.concatenate(parts) if parts else np.zeros(0)
@@ -86,6 +86,6 @@ def values_of(result) -> np.ndarray:
     if isinstance(result, pa.FixedSizeListArray | pa.ListArray | pa.LargeListArray):
         rows = [[np.nan if v is None else v for v in row] for row in result.to_pylist() if row]
         element = result.type.value_type
-        has_no_nan = pa.types.is_integer(element) and result.flatten().null_count > 0
+        has_no_nan = not pa.types.is_floating(element) and result.flatten().null_count > 0
         return np.array(rows, "f8" if has_no_nan else element.to_pandas_dtype())
     return result.to_numpy(zero_copy_only=False)

@@ -474,8 +474,6 @@ def stream_cases():
     yield "stream that was used", used, VALUE, "used already"
     text_batches = stream(lambda: array(0, []), schema=lambda: field("u"))
     yield "stream of text", text_batches, TYPE, "expected numbers"
-    ragged = stream(lambda: lists(0, 1, 3)().nodes[1], schema=lambda: field("+l", field("g")))
-    yield "stream of ragged lists", ragged, VALUE, "row"
     down = stream(
         lambda: lists(0, 2, 4)().nodes[1],
         lambda: lists(0, 4, 2, 6)().nodes[1],

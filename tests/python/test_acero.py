@@ -97,9 +97,12 @@ def test_a_width_that_changes_between_files(tmp_path):
 def test_ragged_rows_name_function_column_and_row(tmp_path):
     emb = pa.array([[1.0, 2.0], [1.0]], pa.list_(pa.float32()))
     rows = ds.dataset(pa.table({"emb": emb}))
-    made = ra.pyarrow.expression(ra.col("emb").normalize(), rows.schema)
-    with pytest.raises(ra.RaptorsValueError, match=r"normalize: .*row 1 has 1.*col\('emb'\)"):
-        rows.to_table(columns={"made": made})
+    unit = ra.pyarrow.expression(ra.col("emb").normalize(), rows.schema)
+    made = rows.to_table(columns={"made": unit})["made"]
+    assert made.to_pylist() == ra.normalize(emb).to_pylist()
+    along = ra.pyarrow.expression(ra.col("emb").dot(np.ones(2, "f4")), rows.schema)
+    with pytest.raises(ra.RaptorsValueError, match=r"dot: .*row 1 has 1.*col\('emb'\)"):
+        rows.to_table(columns={"made": along})
 
 
 def test_mistakes_are_found_before_anything_is_read(dataset):

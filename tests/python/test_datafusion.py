@@ -167,11 +167,16 @@ def test_ragged_rows_and_widths_name_function_and_row(context):
     other = datafusion.SessionContext()
     other.register_record_batches("t", [[ragged]])
     ra.datafusion.register(other, "t")
-    with pytest.raises(Exception, match="normalize: .*2 elements, but row 1 has 1"):
-        column(other, "SELECT raptors_normalize(emb) FROM t")
+    # What needs only its own row takes rows of any length; what lines up columns does not.
+    units = ra.normalize(ragged["emb"]).to_pylist()
+    assert column(other, "SELECT raptors_normalize(emb) FROM t").to_pylist() == units
+    with pytest.raises(Exception, match="dot: .*2 elements, but row 1 has 1"):
+        column(other, "SELECT raptors_dot(emb, [1.0, 2.0]) FROM t")
     ra.datafusion.create_function(other, "unit", ra.col("emb").normalize(), "t")
-    with pytest.raises(Exception, match=r"normalize: .*row 1 has 1.*in unit=col\('emb'\)"):
-        column(other, "SELECT unit(emb) FROM t")
+    assert column(other, "SELECT unit(emb) FROM t").to_pylist() == units
+    ra.datafusion.create_function(other, "along", ra.col("emb").dot(np.ones(2, "f4")), "t")
+    with pytest.raises(Exception, match=r"dot: .*row 1 has 1.*in along=col\('emb'\)"):
+        column(other, "SELECT along(emb) FROM t")
 
 
 def test_mistakes_are_errors_of_ours(context):

@@ -42,7 +42,7 @@ class Odd(np.ndarray):
             OverflowError,
             "clip: option max: .*pass it as a float",
         ),
-        (lambda: ra.sum(np.zeros((1, 1, 1))), ValueError, "sum: .*1 or 2 dimensions, got 3"),
+        (lambda: ra.gram(np.zeros((1, 1, 1))), ValueError, "gram: .*1 or 2 dimensions.*, got 3"),
         (lambda: ra.sum(np.array(1.0)), TypeError, "sum: expected a matrix for x"),
         (lambda: ra.sum([1.0]), TypeError, "sum: expected x to be .*got list"),
         (lambda: ra.sum(1.0), TypeError, "sum: expected x to be .*got float"),
@@ -81,7 +81,7 @@ class Odd(np.ndarray):
         (lambda: ra.add(X, pa.scalar(None, pa.float32())), ValueError, "add: y is null"),
         (lambda: ra.add(X, X[:2]), ValueError, "add: expected y of 3 rows, got 2"),
         (lambda: ra.broadcast_add(X, 1.0), TypeError, "broadcast_add: .*row"),
-        (lambda: ra.sum(pa.array([[1.0], [1.0, 2.0]])), ValueError, "sum: .*row 1 has 2"),
+        (lambda: ra.sum(pa.array([[1.0], [1.0, 2.0]]), 0), ValueError, "sum: .*row 1 has 2"),
         (lambda: ra.sum(pa.table({"a": [1.0], "b": ["x"]})), TypeError, "sum: .*numbers"),
         (
             lambda: ra.sum(pa.table({"a": [1.0], "b": pa.array([1.0], pa.float32())})),
@@ -308,5 +308,6 @@ def test_exceptions_of_producers_come_through():
         raise ValueError("disk on fire")
 
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.float64()}), batches())
-    with pytest.raises(ra.RaptorsValueError, match="sum: .*stream failed.*disk on fire"):
+    # Read batch by batch, by Python: the error is the one that was raised.
+    with pytest.raises(ValueError, match="^disk on fire$"):
         ra.sum(reader)

@@ -125,13 +125,19 @@ def test_the_type_and_its_nullability_come_back():
 
 def test_columns_beside_it_and_what_is_no_number_are_named():
     table = pa.table({"id": [1, 2, 3], "emb": X, "s": ["a", "b", "c"]})
-    for beside in (table, pl.from_arrow(table), table.to_reader()):
+    for beside in (table, pl.from_arrow(table)):
         with pytest.raises(
             ra.RaptorsTypeError,
             match=r'mean: expected columns of numbers, or one .*"emb" beside int64 \(id\) and '
             r'string\w* \(s\); pass that column: table\["emb"\]',
         ):
             ra.mean(beside)
+    with pytest.raises(
+        ra.RaptorsTypeError,
+        match=r"mean: expected a stream of one column.*got id: int64, emb: .*, s: string; name it: "
+        r"ra.select\(source, mean=ra.col\('emb'\)",
+    ):
+        ra.mean(table.to_reader())
     two = pa.table({"a": X, "b": X})
     with pytest.raises(ra.RaptorsTypeError, match=r'vectors in a, b; pass one .*table\["a"\]'):
         ra.mean(two)
