@@ -90,7 +90,8 @@ def result(function: Any, own: pa.DataType) -> dict[str, str]:
 
 def name_of(kind: pa.DataType) -> str:
     """Name the elements of a type."""
-    return ra.as_matrix(pa.nulls(0, kind.value_type if pa.types.is_nested(kind) else kind)).dtype
+    element = kind.value_type if pa.types.is_nested(kind) else kind
+    return "bool" if pa.types.is_boolean(element) else ra.as_matrix(pa.nulls(0, element)).dtype
 
 
 def places(function: Any) -> tuple[str, str]:

@@ -31,10 +31,14 @@ OPTIONS = {
     "axis": "Literal[0, 1, -1] | None",
     "flag": "bool",
     "count": "int",
+    "fraction": "float",
     "order": 'float | Literal["inf"]',
     "bound": "_NumberLike | None",
     "type": "_TypeLike",
 }
+
+
+AXIS = "axis: Literal[0, 1, -1] | None = None"
 
 
 def literal(words: tuple[str, ...] | list[str]) -> str:
@@ -65,12 +69,31 @@ def parameters(name: str, x: str, arguments: dict[str, str] = ARGUMENTS) -> str:
     return ", ".join(parts)
 
 
+def with_axis(text: str) -> list[str]:
+    """Give the parameters where an axis is said: by its name, if others before it are not."""
+    before, after = text.split(AXIS)
+    axis = "axis: Literal[0, 1, -1]"
+    if " = " not in before:
+        return [before + axis + after]
+    by_place = re.sub(r" = [^,]+", "", before) + axis + after
+    return [by_place, f"{before}*, {axis}{after.replace(', *', '', 1)}"]
+
+
 def numbers(name: str) -> str:
     """Ask a reduction which Python numbers it gives, and whether it gives None."""
     function = ra.get_function(name)
     results = [function(array(code, [1, 2])) for code in "qd"] + [function(array("d"))]
     names = dict.fromkeys("None" if r is None else type(r).__name__ for r in results)
     return " | ".join(names)
+
+
+def takes_number_first(name: str) -> bool:
+    """Ask a function of an operand whether a number can stand before it."""
+    try:
+        ra.get_function(name)(1.0, array("d", [1.0]))
+    except ra.RaptorsTypeError:
+        return False
+    return True
 
 
 def tuple_name(name: str) -> str:
@@ -86,7 +109,7 @@ def stub(name: str) -> str:
                 f"@overload\ndef {name}({parameters(name, '_X')}) -> _X: ...\n"
                 f"@overload\ndef {name}({parameters(name, 'Buffer')}) -> Matrix: ...\n"
             )
-            if function.argument_kinds == ("matrix", "operand"):
+            if function.argument_kinds == ("matrix", "operand") and takes_number_first(name):
                 reversed_ = parameters(name, "float").replace("_OperandLike", "_X")
                 stubs += f"@overload\ndef {name}({reversed_}) -> _X: ...\n"
             return stubs
@@ -95,12 +118,10 @@ def stub(name: str) -> str:
             return f"def {name}({parameters(name, '_MatrixLike')}) -> {result}: ...\n"
         case "reduced" if "axis" in function.options:
             both = parameters(name, "_MatrixLike")
-            whole = both.replace("Literal[0, 1, -1] | None = None", "None = None")
-            parts = both.replace("Literal[0, 1, -1] | None = None", "Literal[0, 1, -1]")
-            return (
-                f"@overload\ndef {name}({whole}) -> {numbers(name)}: ...\n"
-                f"@overload\ndef {name}({parts}) -> Any: ...\n"
-            )
+            whole = both.replace(AXIS, "axis: None = None")
+            stubs = f"@overload\ndef {name}({whole}) -> {numbers(name)}: ...\n"
+            parts = [f"@overload\ndef {name}({part}) -> Any: ...\n" for part in with_axis(both)]
+            return "".join([stubs, *parts])
         case _:
             return f"def {name}({parameters(name, '_MatrixLike')}) -> Any: ...\n"
 
@@ -156,10 +177,9 @@ def of_series(name: str) -> str:
         return method(name, tuple_name(name))
     if function.gives != "reduced" or "axis" not in function.options:
         return method(name, "pl.Series")
-    axis = "Literal[0, 1, -1] | None = None"
-    whole = method(name, numbers(name)).replace(axis, "None = None")
-    parts = method(name, "pl.Series").replace(axis, "Literal[0, 1, -1]")
-    return f"    @overload\n{whole}    @overload\n{parts}"
+    whole = method(name, numbers(name)).replace(AXIS, "axis: None = None")
+    parts = with_axis(method(name, "pl.Series"))
+    return "".join(f"    @overload\n{one}" for one in [whole, *parts])
 
 
 def namespaces() -> dict[str, str]:

@@ -77,6 +77,7 @@ __all__.remove("abs")
 __all__.remove("len")
 __all__.remove("max")
 __all__.remove("min")
+__all__.remove("round")
 __all__.remove("sum")
 
 # Not among `__all__`: a star import would need all of them to be installed.

@@ -36,7 +36,8 @@ impl Choice {
     }
 }
 
-/// Whether each element is null, as those of a null row are; no result is.
+/// Whether each element is null; none of the results is. A null row has no elements to ask for and
+/// stays null, as it must where the lists of a column have no length but their own.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,8 +57,8 @@ pub fn is_null(x: &Matrix) -> Result<Matrix> {
     execute("is_null", Choice::IsNull, x, None)
 }
 
-/// `value`, a number, a row, a column or a matrix, in the place of each null, those of null rows
-/// too. Where it is null as well, the result is.
+/// `value`, a number, a row, a column or a matrix, in the place of each null element. Where it is
+/// null as well, the result is; a null row stays null, as for [`is_null`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -233,8 +234,8 @@ impl<T: Number> Chosen<'_, T> {
             let elements = first + piece.start..first + piece.end;
             if self.choice == Choice::IsNull {
                 bytes.fill(0);
-                each_null(part.width, nulls, column, elements.clone(), |i| {
-                    bytes[i - elements.start] = 1;
+                each_null(part.width, nulls, column, elements.clone(), |i, is_row| {
+                    bytes[i - elements.start] = u8::from(!is_row);
                 });
                 continue;
             }
@@ -248,8 +249,9 @@ impl<T: Number> Chosen<'_, T> {
                     *x = if x.is_nan() { T::zeroed() } else { *x };
                 }
             }
-            each_null(part.width, nulls, column, elements.clone(), |i| {
-                held[i - elements.start] = self.value_at(part, column, i).unwrap_or(T::zeroed());
+            each_null(part.width, nulls, column, elements.clone(), |i, is_row| {
+                let value = if is_row { None } else { self.value_at(part, column, i) };
+                held[i - elements.start] = value.unwrap_or(T::zeroed());
             });
             if let Some(writer) = T::writer(self.x.element_type()) {
                 writer.write(held, bytes);
@@ -296,7 +298,7 @@ impl<T: Number> Chosen<'_, T> {
         let columns = own.elements.len();
         let len = if part.is_by_columns() { part.rows } else { part.rows * part.width };
         match self.choice {
-            Choice::IsNull => Ok(ChunkNulls { rows: None, elements: vec![None; columns] }),
+            Choice::IsNull => Ok(ChunkNulls { rows: own.rows, elements: vec![None; columns] }),
             Choice::NanToNull => {
                 let elements = own.elements.into_iter().enumerate().map(|(c, own)| {
                     let is_nan = &is_nan[c * len..(c + 1) * len];
@@ -318,7 +320,7 @@ impl<T: Number> Chosen<'_, T> {
                     }
                 };
                 if !has_nulls {
-                    return Ok(ChunkNulls { rows: None, elements: vec![None; columns] });
+                    return Ok(ChunkNulls { rows: own.rows, elements: vec![None; columns] });
                 }
                 let elements = (0..columns).map(|c| {
                     let column = part.is_by_columns().then_some(c);
@@ -329,30 +331,32 @@ impl<T: Number> Chosen<'_, T> {
                     let nulls = matrix::from_bits(len, is_valid)?;
                     Ok(Some(nulls).filter(|nulls| nulls.null_count() > 0))
                 });
-                Ok(ChunkNulls { rows: None, elements: elements.collect::<Result<_>>()? })
+                let elements = elements.collect::<Result<_>>()?;
+                Ok(ChunkNulls { rows: own.rows, elements })
             }
         }
     }
 }
 
-/// Calls `f` with each of `elements` that is null, in a part or in one column of it.
+/// Calls `f` with each of `elements` that is null, in a part or in one column of it: first those
+/// that are null themselves, then, with `true`, those of null rows.
 fn each_null(
     width: usize,
     nulls: &ChunkNulls,
     column: Option<usize>,
     elements: Range<usize>,
-    mut f: impl FnMut(usize),
+    mut f: impl FnMut(usize, bool),
 ) {
     if let Some(own) = nulls.of(column) {
-        Bits::new(own).each_unset(elements.clone(), &mut f);
+        Bits::new(own).each_unset(elements.clone(), |i| f(i, false));
     }
     let Some(rows) = nulls.rows.as_ref().map(Bits::new) else { return };
     if column.is_some() || width == 1 {
-        rows.each_unset(elements, f);
+        rows.each_unset(elements, |i| f(i, true));
         return;
     }
     rows.each_unset(elements.start / width..elements.end.div_ceil(width), |row| {
         let of_row = (row * width).max(elements.start)..((row + 1) * width).min(elements.end);
-        of_row.for_each(&mut f);
+        of_row.for_each(|i| f(i, true));
     });
 }

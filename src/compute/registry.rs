@@ -124,9 +124,9 @@ pub enum NullRule {
     Skips,
     /// Gives null where an operand is null.
     Propagates,
-    /// Gives a value for each null, and null only where that is null too.
+    /// Gives a value for each null element, and null only where that is null too, or the row.
     Fills,
-    /// Gives no null.
+    /// Gives no null element; null rows stay.
     Answers,
     /// Gives a null row, or null, for a row with any null.
     WholeRows,
@@ -146,10 +146,10 @@ impl NullRule {
             }
             Self::Propagates => "A null row or element of an operand is null in the result.",
             Self::Fills => {
-                "Null elements, and those of null rows, take the value; where that is null too, the \
-                 result is null."
+                "Null elements take the value; where that is null too, the result is null. A null row \
+                 stays null."
             }
-            Self::Answers => "No element of the result is null, and no row.",
+            Self::Answers => "No element of the result is null. A null row stays null.",
             Self::WholeRows => "A row that is null, or has a null element, is null in the result.",
             Self::DropsRows => "Rows that are null, or have a null element, are left out.",
             Self::SkipsThenPropagates => {

@@ -282,6 +282,7 @@ pub(super) struct Pandas {
     /// What holds numbers and a mask in a column.
     pub(super) floating_array: Py<PyType>,
     pub(super) integer_array: Py<PyType>,
+    pub(super) boolean_array: Py<PyType>,
     /// `pandas.NA`.
     pub(super) missing: Py<PyAny>,
 }
@@ -301,6 +302,7 @@ impl Pandas {
             arrow_array: class(&arrays, "ArrowExtensionArray")?,
             floating_array: class(&arrays, "FloatingArray")?,
             integer_array: class(&arrays, "IntegerArray")?,
+            boolean_array: class(&arrays, "BooleanArray")?,
             missing: attribute(&module, "NA")?,
         };
         Some(LOADED.get_or_init(py, || found))

@@ -30,15 +30,14 @@ pub fn ask(x: &Table, is_so: fn(f64) -> bool) -> Answer {
     unary(x, &DataType::Boolean, |v| Ok(flag(is_so(v.to_f64()))))
 }
 
-/// Whether each element is null; no result is.
+/// Whether each element is null; null rows stay.
 pub fn is_null(x: &Table) -> Answer {
-    let flags =
-        |row: usize| (0..x.width).map(move |column| Some(flag(x.get(row, column).is_none())));
-    let rows = (0..x.rows.len()).map(|row| Some(flags(row).collect())).collect();
+    let flags = |row: &Vec<Option<Number>>| row.iter().map(|v| Some(flag(v.is_none()))).collect();
+    let rows = x.rows.iter().map(|row| row.as_ref().map(flags)).collect();
     Ok(Outcome::of_table(&Table { element: DataType::Boolean, width: x.width, rows }))
 }
 
-/// The value in the place of each null.
+/// The value in the place of each null element; null rows stay.
 pub fn fill_null(x: &Table, value: &Other) -> Answer {
     let value = match value {
         Other::Number(number) => number_held(x, Number::Float(*number))?,
@@ -54,8 +53,9 @@ pub fn fill_null(x: &Table, value: &Other) -> Answer {
             _ => panic!("fill_null needs a value"),
         })
     };
-    let filled = |row: usize| Some((0..x.width).map(|column| one(row, column)).collect());
-    let rows = (0..x.rows.len()).map(filled).collect();
+    let filled = |row: usize| (0..x.width).map(|column| one(row, column)).collect();
+    let rows = x.rows.iter().enumerate().map(|(row, own)| own.as_ref().map(|_| filled(row)));
+    let rows = rows.collect();
     Ok(Outcome::of_table(&Table { element: x.element.clone(), width: x.width, rows }))
 }
 

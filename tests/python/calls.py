@@ -14,6 +14,10 @@ DTYPES = FLOATS + INTEGERS
 #: Functions whose results come from a matrix product, whose order of additions may change.
 PRODUCTS = {"matmul", "pairwise", "gram", "covariance", "correlation"}
 
+#: Functions that give a yes or no for each element.
+FLAGS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
+FLAGS |= {"isnan", "is_null", "isfinite"}
+
 
 def seconds(kind: str, values: np.ndarray) -> list[Any]:
     """Second arguments of a kind, for ``values`` and of their type."""
@@ -43,6 +47,8 @@ def choices(function: ra.Function) -> list[dict[str, Any]]:
             sets = [{**one, option: order} for one in sets for order in (1, 2, np.inf)]
         elif kind == "bound":
             sets = [{**one, option: 3} for one in sets]
+        elif kind == "fraction":
+            sets = [{**one, option: fraction} for one in sets for fraction in (0, 0.3, 1)]
     return sets
 
 
@@ -62,7 +68,9 @@ def numbers(shape: tuple[int, int], dtype: str, name: str = "") -> np.ndarray:
     rng = np.random.default_rng(3)
     if np.dtype(dtype).kind == "f":
         values = rng.standard_normal(shape).astype(dtype)
-        return np.abs(values) if name == "sqrt" else values  # NaN is not equal to NaN
+        has_nan = name in ("sqrt", "log", "power")  # of numbers below zero; NaN is no NaN's equal
+        return np.abs(values) if has_nan else values
     if np.dtype(dtype).kind == "u" and name in ("negate", "subtract"):
         return np.full(shape, 0 if name == "negate" else 2, dtype)
-    return rng.integers(1, 6, shape).astype(dtype)
+    # 3 to the power of 3 is a number of every type.
+    return rng.integers(1, 4 if name == "power" else 6, shape).astype(dtype)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from calls import calls, numbers
+from calls import FLAGS, calls, numbers
 from forms import fixed, values_of
 
 import raptors_arrow as ra
@@ -205,6 +205,9 @@ def compare(name, got, expected):
             assert isinstance(one, pd.Series | pd.DataFrame)
             np.testing.assert_array_equal(one.to_numpy("f8", na_value=np.nan), values_of(other))
         return
+    if name in FLAGS:
+        compare_flags(got, expected)
+        return
     if isinstance(got, pd.Series) and isinstance(got.dtype, pd.ArrowDtype):
         got = pa.chunked_array(ra.as_matrix(got))
         if isinstance(got.type, pa.BaseExtensionType):
@@ -217,6 +220,20 @@ def compare(name, got, expected):
     # Products may be added in another order where the layout is another.
     same = np.testing.assert_allclose if name in PRODUCTS else np.testing.assert_array_equal
     same(got, expected)
+
+
+def compare_flags(got, expected):
+    """Flags are no numbers, of which a matrix could be made."""
+    if isinstance(got, pd.DataFrame):
+        assert set(map(str, got.dtypes)) <= FLAG_TYPES
+        flags = got.to_numpy(bool).tolist()
+    else:
+        assert "bool" in str(got.dtype)
+        flags = rows_of(got)
+    assert expected.dtype == np.bool_ and flags == expected.tolist()
+
+
+FLAG_TYPES = {"bool", "boolean", "bool[pyarrow]"}
 
 
 PRODUCTS = {"matmul", "pairwise", "gram", "covariance", "correlation"}
@@ -270,6 +287,18 @@ def test_missing_values_of_arrow_columns_are_null():
     pd.testing.assert_frame_equal(ra.scale(frame, 1), frame)
     series = pd.Series([1, None], dtype=kind)
     pd.testing.assert_series_equal(ra.scale(series, 2), pd.Series([2, None], dtype=kind))
+
+
+@pytest.mark.parametrize("held", ["Int64", "int64[pyarrow]"])
+def test_flags_of_missing_values_are_missing(held):
+    frame = pd.DataFrame({"a": [1, None], "b": [2, 3]}, dtype=held, index=[7, 8])
+    kind = {"Int64": "boolean"}.get(held, "bool[pyarrow]")
+    flags = pd.DataFrame({"a": [False, None], "b": [True, True]}, dtype=kind, index=[7, 8])
+    pd.testing.assert_frame_equal(ra.greater(frame, 1), flags)
+    pd.testing.assert_series_equal(ra.greater(frame["a"], 1), flags["a"])
+    missing = pd.DataFrame({"a": [False, True], "b": [False, False]}, dtype=kind, index=[7, 8])
+    pd.testing.assert_frame_equal(ra.is_null(frame), missing)
+    pd.testing.assert_frame_equal(ra.fill_null(frame, 5), frame.fillna(5))
 
 
 def test_nan_of_numpy_columns_is_a_number():

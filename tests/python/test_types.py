@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from calls import DTYPES, FLOATS, INTEGERS, calls, numbers
+from calls import DTYPES, FLAGS, FLOATS, INTEGERS, calls, numbers
 from forms import FORMS, fixed, values_of
 
 import raptors_arrow as ra
@@ -21,6 +21,7 @@ SUMS = {"sum", "sum_axis0"}
 COUNTS = {"count", "argmin", "argmax"}
 SAME = {"min", "max", "add", "subtract", "multiply", "divide", "minimum", "maximum", "scale"}
 SAME |= {"broadcast_add", "negate", "abs", "square", "clip", "transpose"}
+SAME |= {"power", "sign", "round", "fill_null", "nan_to_null"}
 
 
 def expected_type(name: str, dtype: str) -> str:
@@ -30,11 +31,20 @@ def expected_type(name: str, dtype: str) -> str:
         return "float64"
     if name in COUNTS:
         return "int64"
+    if name in FLAGS:
+        return "bool"
     if kind == "f" or name in SAME:
         return NAMES[dtype]
     if name in SUMS:
         return "int64" if kind == "i" else "uint64"
     return "float64"
+
+
+def asked(name: str, values: np.ndarray, *rest) -> np.ndarray:
+    """What NumPy says to a question of numbers, none of which is null."""
+    if name == "is_null":
+        return np.zeros(values.shape, bool)
+    return getattr(np, name)(values, *rest)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -51,6 +61,11 @@ def test_the_element_type_of_every_result(name, dtype):
             if isinstance(got, int | float):
                 kind = int if expected_type(name, dtype).lstrip("u").startswith("int") else float
                 assert type(got) is kind
+            elif name in FLAGS:
+                flags = values_of(got)
+                assert (flags.dtype, flags.shape) == (np.bool_, values.shape)
+                answers = asked(name, values, *rest)
+                np.testing.assert_array_equal(flags, answers)
             else:
                 assert ra.as_matrix(got).dtype == expected_type(name, dtype)
 
@@ -161,6 +176,25 @@ def test_numpy_has_no_nulls():
     assert type(ra.argmin(valid, axis=1)) is np.ndarray
     assert ra.sum(np.array([1], "i4"), axis=0, min_count=2).tolist() == [None]
     assert ra.sum(np.array([1], "i4"), min_count=2) is None
+
+
+@pytest.mark.parametrize("wrap", [pa.list_, pa.large_list, lambda e: pa.list_(e, 2)])
+def test_null_rows_stay_null_where_nulls_are_asked_for_or_filled(wrap):
+    kind = wrap(pa.float64())
+    rows = [[1.0, None], None, [None, math.nan]]
+    whole = pa.array(rows, kind)
+    # Also where no row of a chunk, or of the column, says how long the others are.
+    for x in (whole, pa.chunked_array([whole[:1], whole[1:2], whole[2:]])):
+        assert ra.is_null(x).to_pylist() == [[False, True], None, [True, False]]
+        filled = ra.fill_null(x, pa.array([5.0, None])).to_pylist()
+        assert filled[:2] == [[1.0, None], None] and filled[2][0] == 5.0
+        assert ra.fill_null(x, whole).to_pylist()[:2] == rows[:2]
+        assert ra.nan_to_null(x).to_pylist() == [[1.0, None], None, [None, None]]
+    for name, rest in (("is_null", ()), ("fill_null", (0,)), ("nan_to_null", ())):
+        got = getattr(ra, name)(pa.array([None, None], kind), *rest)
+        assert got.to_pylist() == [None, None]
+    table = pa.table({"a": [1.0, None], "b": [2.0, None]})  # which has no null rows
+    assert ra.fill_null(table, 0).to_pydict() == {"a": [1.0, 0.0], "b": [2.0, 0.0]}
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4"])

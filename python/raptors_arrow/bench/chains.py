@@ -85,8 +85,9 @@ def answers(name: str) -> Callable[[Inputs], "Answer"]:
     def half_norm(i: Inputs) -> Answer:
         half = i.x.astype("f2").astype("f8") * float(np.float16(i.factor))
         ref = np.linalg.norm(half, axis=1)
-        # Two roundings to float16, whose last place is 2^13 of float32's.
-        return Answer(ref, 3 * 2**13, i.width, 2**13 * ref)
+        # Two roundings to float16, whose last place is 2^13 of float32's and 2^42 of float64's.
+        places = float(np.finfo("f2").eps / np.finfo(i.x.dtype).eps)
+        return Answer(ref, 3 * places, i.width, places * ref)
 
     def softmax_max(i: Inputs) -> Answer:
         x = i.x.astype("f8")

@@ -70,7 +70,7 @@ pub(super) static TABLE: &[Function] = &[
     alone("isnan", Operation::IsNan, "Whether each element is a NaN."),
     Function {
         nulls: NullRule::Answers,
-        ..choice("is_null", Choice::IsNull, &[X], &[], "Whether each element is null, or its row.")
+        ..choice("is_null", Choice::IsNull, &[X], &[], "Whether each element is null.")
     },
     Function {
         nulls: NullRule::Fills,
@@ -79,7 +79,7 @@ pub(super) static TABLE: &[Function] = &[
             Choice::FillNull,
             &[X, VALUE],
             &[AXIS],
-            "Another value in the place of each null.",
+            "Another value in the place of each null element.",
         )
     },
     choice("nan_to_null", Choice::NanToNull, &[X], &[], "Null in the place of each NaN."),

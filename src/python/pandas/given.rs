@@ -1,5 +1,6 @@
 //! Results as pandas objects, with the index and the names of what they were made from.
 
+use arrow_schema::DataType;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
@@ -178,7 +179,10 @@ fn table<'py>(
     options.set_item(intern!(py, "copy"), false)?;
     let frame = pandas(py)?.frame.bind(py);
     let columns = PyDict::new(py);
-    let batches = if backend == Backend::NumPy { None } else { result.to_record_batches() };
+    // Flags are no numbers, of which a column could be seen as a matrix.
+    let are_flags = *result.element_type() == DataType::Boolean;
+    let is_whole = backend == Backend::NumPy || are_flags;
+    let batches = if is_whole { None } else { result.to_record_batches() };
     if let Some(batches) = batches.transpose()? {
         for i in 0..result.width() {
             let chunks = batches.iter().map(|batch| Matrix::reshape(batch.column(i), 1));
@@ -190,16 +194,22 @@ fn table<'py>(
             columns.set_item(i, values)?;
         }
     } else {
-        let values = numpy::returned(py, result, false)?;
-        if !is_masked(py, &values) {
+        let values = numpy::returned(py, result, are_flags)?;
+        let has_mask = are_flags && backend != Backend::NumPy;
+        if !has_mask && !is_masked(py, &values) {
             options.set_item(intern!(py, "columns"), names)?;
             return frame.call((values,), Some(&options));
         }
-        // Integers, some of them null.
+        // Integers or flags, some of them null, or flags beside a mask.
         let width = values.getattr("shape")?.get_item(1)?.extract::<usize>()?;
         for i in 0..width {
-            let at = (PySlice::full(py), i);
-            columns.set_item(i, masked(py, &values.get_item(at)?)?)?;
+            let mut column = masked(py, &values.get_item((PySlice::full(py), i))?)?;
+            if has_mask && backend == Backend::Arrow {
+                let to_array = &pyarrow(py, "a column of an Arrow dtype")?.to_array;
+                let data = to_array.bind(py).call1((column,))?;
+                column = pandas(py)?.arrow_array.bind(py).call1((data,))?;
+            }
+            columns.set_item(i, column)?;
         }
     }
     let made = frame.call((columns,), Some(&options))?;
@@ -217,7 +227,7 @@ fn numbers(py: Python<'_>, result: Matrix) -> PyResult<Bound<'_, PyAny>> {
 
 /// Plain numbers as a column with a mask. pandas has none of float16.
 fn nullable(py: Python<'_>, result: Matrix) -> PyResult<Bound<'_, PyAny>> {
-    if *result.element_type() == arrow_schema::DataType::Float16 {
+    if *result.element_type() == DataType::Float16 {
         return numbers(py, result);
     }
     masked(py, &numpy::returned(py, result, true)?)
@@ -228,9 +238,12 @@ fn masked<'py>(py: Python<'py>, values: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     let ma = py.import(intern!(py, "numpy.ma"))?;
     let mask = ma.call_method1(intern!(py, "getmaskarray"), (values,))?;
     let values = ma.call_method1(intern!(py, "getdata"), (values,))?;
-    let is_float = values.getattr("dtype")?.getattr("kind")?.eq("f")?;
     let pandas = pandas(py)?;
-    let make = if is_float { &pandas.floating_array } else { &pandas.integer_array };
+    let make = match values.getattr("dtype")?.getattr("kind")?.extract()? {
+        'f' => &pandas.floating_array,
+        'b' => &pandas.boolean_array,
+        _ => &pandas.integer_array,
+    };
     make.bind(py).call1((values, mask))
 }
 
