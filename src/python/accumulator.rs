@@ -314,9 +314,9 @@ impl PyAccumulator {
                         "{NAME}: expected other to be one of {expected} functions, got {got}"
                     )));
                 }
-                let pairs = states.iter_mut().zip(right);
+                let mut pairs = states.iter_mut().zip(right);
                 let join = |(state, right): (&mut FunctionAccumulator, _)| state.merge(right);
-                Ok(detached(py, || pairs.map(join).collect::<crate::Result<()>>())?)
+                Ok(detached(py, || pairs.try_for_each(join))?)
             });
             *locked(&self.states) = Some(states);
             let theirs = *locked(&other.get().kind);

@@ -198,7 +198,7 @@ pub fn power(x: &Table, y: &Other) -> Answer {
 pub fn sign(x: &Table) -> Answer {
     unary(x, &x.element, |v| match v {
         Number::Float(v) if v.is_nan() => Ok(Number::Float(v)),
-        Number::Float(v) if v == 0.0 => Ok(Number::Float(0.0)),
+        Number::Float(0.0) => Ok(Number::Float(0.0)),
         Number::Float(v) => Ok(Number::Float(v.signum())),
         whole => integer(&x.element, whole.to_i128().signum()).ok_or(Fault::Overflow),
     })

@@ -200,10 +200,13 @@ fn typed<M: Measure<f32> + Measure<f64> + Send + 'static>(
     }
 }
 
+/// Columns, and what was seen of them.
+type MeasuredColumns<T, R> = (std::ops::Range<usize>, Sequences<T, R>);
+
 struct Measured<T: Number + Real, M: Measure<T>> {
     width: usize,
     measure: M,
-    sequences: Vec<(std::ops::Range<usize>, Sequences<T, M::Reducer>)>,
+    sequences: Vec<MeasuredColumns<T, M::Reducer>>,
 }
 
 impl<T: Number + Real, M: Measure<T>> Measured<T, M> {
