@@ -180,7 +180,10 @@ pub fn elementary(x: &Table, f: fn(f64) -> f64) -> Answer {
 pub fn power(x: &Table, y: &Other) -> Answer {
     if x.element.is_floating() {
         return nearly(binary(x, y, |element, a, b| {
-            Ok(rounded(element, a.to_f64().powf(b.to_f64())))
+            let (a, b) = (a.to_f64(), b.to_f64());
+            // Beside any NaN; libm makes NaN of signalling ones.
+            let power = if a == 1.0 || b == 0.0 { 1.0 } else { a.powf(b) };
+            Ok(rounded(element, power))
         }));
     }
     binary(x, y, |element, a, b| {
