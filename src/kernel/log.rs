@@ -39,8 +39,9 @@ const TWO_52: f64 = power_of_two(52);
 #[inline(always)]
 fn series<const TERMS: usize>(z: f64) -> f64 {
     let mut sum = 0.0;
-    for i in (1..=TERMS).rev() {
-        sum = (sum + 1.0 / (2 * i + 1) as f64) * z;
+    // Not `1..=TERMS`, which is not unrolled, so that nothing around it becomes vectors.
+    for i in (0..TERMS).rev() {
+        sum = (sum + 1.0 / (2 * i + 3) as f64) * z;
     }
     sum
 }
