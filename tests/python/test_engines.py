@@ -37,3 +37,26 @@ def test_importing_the_package_imports_no_engine():
 def test_they_are_listed():
     assert NEEDED.keys() <= set(dir(ra))
     assert not NEEDED.keys() & set(ra.__all__)
+
+
+def test_first_and_last_are_refused_where_a_shuffle_keeps_no_order() -> None:
+    from raptors_arrow.engines._group_states import GroupedRows
+
+    class Shuffled(GroupedRows):
+        _engine = "ray"
+
+    class Ordered(Shuffled):
+        _is_ordered = True
+
+    pairs = [("price", "first"), ("price", "max")]
+    grouped = Shuffled(None, "k", None)
+    assert repr(grouped) == "<raptors_arrow.ray.GroupBy: k>"
+    with pytest.raises(
+        ra.RaptorsValueError, match="got price_first: the shuffle of ray"
+    ):
+        grouped._states(pairs, {})
+    assert set(Ordered(None, "k", None)._states(pairs, {}).expressions) == {
+        "price_first",
+        "price_max",
+    }
+    assert set(grouped._states(pairs[1:], {}).expressions) == {"price_max"}

@@ -1,15 +1,15 @@
 """The groups of more than one machine: states of each key, by the shuffle of `_states`."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from raptors_arrow.engines._states import Statistics, received, sent_table, unpacked
-from raptors_arrow.errors import RaptorsTypeError
+from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, col
 from raptors_arrow.groups import group_by, merge_states
 
-__all__ = ["GroupStates", "key_names"]
+__all__ = ["GroupStates", "GroupedRows"]
 
 
 class GroupStates(Statistics):
@@ -43,7 +43,35 @@ class GroupStates(Statistics):
         return merge_states(list(received(sent))).finish()
 
 
-def key_names(keys: Any) -> tuple[str, ...]:
+class GroupedRows:
+    """Rows of an engine in groups: what every engine's ``GroupBy`` is made of."""
+
+    #: The name of the engine's module in this package.
+    _engine: ClassVar[str]
+    #: Whether states are merged in the order of their rows.
+    _is_ordered: ClassVar[bool] = False
+
+    def __init__(self, rows: Any, keys: Any, partitions: int | None) -> None:
+        self._rows, self._keys, self._partitions = rows, _key_names(keys), partitions
+
+    def __repr__(self) -> str:
+        return f"<raptors_arrow.{self._engine}.GroupBy: {', '.join(self._keys)}>"
+
+    def _states(
+        self, named: Iterable[tuple[str, str]] | None, expressions: dict[str, Expr]
+    ) -> GroupStates:
+        states = GroupStates(self._keys, named, expressions)
+        ends = [name for name, e in states.expressions.items() if e.name in ("first", "last")]
+        if ends and not self._is_ordered:
+            raise RaptorsValueError(
+                "aggregate: expected statistics that need no order of rows, got "
+                f"{', '.join(ends)}: the shuffle of {self._engine} keeps none; take the "
+                "min or max of a column that orders the rows, or use ra.group_by in one process"
+            )
+        return states
+
+
+def _key_names(keys: Any) -> tuple[str, ...]:
     """Give the names of the columns that rows are grouped by."""
     names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Sequence) else ()
     if not names or not all(isinstance(name, str) for name in names):

@@ -11,7 +11,7 @@ each key.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from raptors_arrow.engines._group_states import GroupStates, key_names
+from raptors_arrow.engines._group_states import GroupedRows
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates, sent_schema
@@ -161,7 +161,7 @@ def group_by(df: "DataFrame", keys: Any, /, *, partitions: int | None = None) ->
     return GroupBy(df, keys, partitions)
 
 
-class GroupBy:
+class GroupBy(GroupedRows):
     """Rows of a data frame in groups, made by `group_by`.
 
     Examples
@@ -173,11 +173,7 @@ class GroupBy:
     <raptors_arrow.daft.GroupBy: k>
     """
 
-    def __init__(self, df: Any, keys: Any, partitions: int | None) -> None:
-        self._df, self._keys, self._partitions = df, key_names(keys), partitions
-
-    def __repr__(self) -> str:
-        return f"<raptors_arrow.daft.GroupBy: {', '.join(self._keys)}>"
+    _engine = "daft"
 
     def aggregate(
         self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
@@ -196,8 +192,8 @@ class GroupBy:
         daft.DataFrame
             A row for each group: its keys, then the results. The order is that of the shuffle.
         """
-        states = GroupStates(self._keys, named, expressions)
-        made = states.schema(self._df.schema().to_pyarrow_schema())
+        states = self._states(named, expressions)
+        made = states.schema(self._rows.schema().to_pyarrow_schema())
         type = pa.struct(list(made))
 
         def finish(order: Any, packed: Any) -> Any:
@@ -206,7 +202,7 @@ class GroupBy:
             return merged.to_struct_array().combine_chunks()
 
         call = daft.func.batch(return_dtype=daft.DataType.from_arrow_type(type))(finish)
-        sent = _sent(self._df, states, self._partitions or 8)
+        sent = _sent(self._rows, states, self._partitions or 8)
         merged = sent.groupby("part").map_groups(
             call(daft.col("order"), daft.col("states")).alias("merged")
         )

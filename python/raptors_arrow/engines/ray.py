@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from raptors_arrow.engines._group_states import GroupStates, key_names
+from raptors_arrow.engines._group_states import GroupedRows
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates
@@ -150,7 +150,7 @@ def group_by(ds: "ray.data.Dataset", keys: Any, /, *, partitions: int | None = N
     return GroupBy(ds, keys, partitions)
 
 
-class GroupBy:
+class GroupBy(GroupedRows):
     """Rows of a dataset in groups, made by `group_by`.
 
     Examples
@@ -163,11 +163,7 @@ class GroupBy:
     <raptors_arrow.ray.GroupBy: k>
     """
 
-    def __init__(self, ds: Any, keys: Any, partitions: int | None) -> None:
-        self._ds, self._keys, self._partitions = ds, key_names(keys), partitions
-
-    def __repr__(self) -> str:
-        return f"<raptors_arrow.ray.GroupBy: {', '.join(self._keys)}>"
+    _engine = "ray"
 
     def aggregate(
         self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
@@ -186,9 +182,9 @@ class GroupBy:
         ray.data.Dataset
             A row for each group: its keys, then the results. The order is that of the shuffle.
         """
-        states = GroupStates(self._keys, named, expressions)
+        states = self._states(named, expressions)
         parts = self._partitions or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        sent = self._ds.map_batches(
+        sent = self._rows.map_batches(
             _Partial(states, parts), batch_format="pyarrow", batch_size=None
         )
         grouped = sent.groupby("part", num_partitions=parts)

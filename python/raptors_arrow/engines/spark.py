@@ -12,7 +12,7 @@ each key.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from raptors_arrow.engines._group_states import GroupStates, key_names
+from raptors_arrow.engines._group_states import GroupedRows
 from raptors_arrow.engines._mapper import Columns
 from raptors_arrow.engines._rows import missing
 from raptors_arrow.engines._states import TotalStates
@@ -139,7 +139,7 @@ def group_by(df: "DataFrame", keys: Any, /, *, partitions: int | None = None) ->
     return GroupBy(df, keys, partitions)
 
 
-class GroupBy:
+class GroupBy(GroupedRows):
     """Rows of a data frame in groups, made by `group_by`.
 
     Examples
@@ -152,11 +152,8 @@ class GroupBy:
     <raptors_arrow.spark.GroupBy: k>
     """
 
-    def __init__(self, df: Any, keys: Any, partitions: int | None) -> None:
-        self._df, self._keys, self._partitions = df, key_names(keys), partitions
-
-    def __repr__(self) -> str:
-        return f"<raptors_arrow.spark.GroupBy: {', '.join(self._keys)}>"
+    _engine = "spark"
+    _is_ordered = True
 
     def aggregate(
         self, named: Iterable[tuple[str, str]] | None = None, /, **expressions: Expr
@@ -175,8 +172,8 @@ class GroupBy:
         pyspark.sql.DataFrame
             A row for each group: its keys, then the results. The order is that of the shuffle.
         """
-        states = GroupStates(self._keys, named, expressions)
-        df = self._df
+        states = self._states(named, expressions)
+        df = self._rows
         made = states.schema(to_arrow_schema(df.schema))
         known = {field.name: field.dataType for field in df.schema.fields}
         types = [
