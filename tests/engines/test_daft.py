@@ -85,9 +85,9 @@ def failure(df) -> str:
 
 def test_errors_name_function_and_column(folder, ragged):
     e = ra.col("emb")
-    said = failure(ra.daft.with_columns(daft.read_parquet(ragged), unit=e.normalize()))
-    assert "normalize: expected every row to have 2 elements, but row 1 has 1" in said
-    assert "(in unit=col('emb').normalize())" in said
+    said = failure(ra.daft.with_columns(daft.read_parquet(ragged), unit=e.add(np.ones(2, "f4"))))
+    assert "add: expected every row to have 2 elements, but row 1 has 1" in said
+    assert "(in unit=col('emb').add(<ndarray>))" in said
     rows = daft.read_parquet(folder)
     said = failure(ra.daft.with_columns(rows, d=e.dot(np.ones(3, "f4"))))
     assert "dot: expected y of width 5, got width 3 (in d=col('emb').dot(<ndarray>))" in said

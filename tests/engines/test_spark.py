@@ -121,9 +121,10 @@ def failure(df) -> str:
 
 def test_errors_name_function_and_column(spark, folder, ragged):
     e = ra.col("emb")
-    said = failure(ra.spark.with_columns(spark.read.parquet(ragged), unit=e.normalize()))
-    assert "normalize: expected every row to have 2 elements, but row 1 has 1" in said
-    assert "(in unit=col('emb').normalize())" in said
+    made = ra.spark.with_columns(spark.read.parquet(ragged), unit=e.add(np.ones(2, "f4")))
+    said = failure(made)
+    assert "add: expected every row to have 2 elements, but row 1 has 1" in said
+    assert "(in unit=col('emb').add(<ndarray>))" in said
     rows = spark.read.parquet(folder)
     said = failure(ra.spark.with_columns(rows, d=e.dot(np.ones(3, "f4"))))
     assert "dot: expected y of width 5, got width 3 (in d=col('emb').dot(<ndarray>))" in said

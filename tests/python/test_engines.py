@@ -51,9 +51,7 @@ def test_first_and_last_are_refused_where_a_shuffle_keeps_no_order() -> None:
     pairs = [("price", "first"), ("price", "max")]
     grouped = Shuffled(None, "k", None)
     assert repr(grouped) == "<raptors_arrow.ray.GroupBy: k>"
-    with pytest.raises(
-        ra.RaptorsValueError, match="got price_first: the shuffle of ray"
-    ):
+    with pytest.raises(ra.RaptorsValueError, match="got price_first: the shuffle of ray"):
         grouped._states(pairs, {})
     assert set(Ordered(None, "k", None)._states(pairs, {}).expressions) == {
         "price_first",
