@@ -133,9 +133,10 @@ types: $(VENV)/.dev
 	  $(BIN)/pyright --pythonpath $(BIN)/python --pythonversion $$version || exit 1; \
 	done
 
-## generate: writes from the registry the examples, golden hashes, stubs, reference pages and README.md's table
+## generate: writes from the registry the examples, polars' symbols, golden hashes, stubs, pages and README.md's table
 generate: build
 	$(BIN)/python scripts/examples.py
+	$(BIN)/python scripts/symbols.py
 	$(BIN)/python scripts/golden.py
 	$(BIN)/maturin develop --release --quiet
 	$(BIN)/python scripts/stubs.py

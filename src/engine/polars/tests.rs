@@ -364,9 +364,9 @@ fn every_function_whose_result_is_a_column_has_a_symbol() {
     let expected: Vec<_> =
         list_functions().filter(|f| is_column(f.driver)).map(|f| f.name).collect();
     let missing: Vec<_> = expected.iter().filter(|name| !symbols::NAMES.contains(name)).collect();
-    assert!(missing.is_empty(), "add to src/engine/polars/symbols.rs: {missing:?}");
+    assert!(missing.is_empty(), "`make generate` adds to symbols.rs: {missing:?}");
     let gone: Vec<_> = symbols::NAMES.iter().filter(|name| !expected.contains(name)).collect();
-    assert!(gone.is_empty(), "take out of src/engine/polars/symbols.rs: {gone:?}");
+    assert!(gone.is_empty(), "`make generate` takes out of symbols.rs: {gone:?}");
 }
 
 #[test]
