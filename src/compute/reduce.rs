@@ -6,6 +6,7 @@ use arrow_schema::DataType;
 use super::call::{self, Call, Driven, Held, Pass};
 use super::fused::{Nulls, Stage, statistic_sink};
 use super::reduction::{ByVendor, Reduction, Results, Valid};
+use super::registry::{self, Driver};
 use super::state::{Finish, Required};
 use super::{Per, Value, real_type, with_wide};
 use crate::buffer::Output;
@@ -53,18 +54,9 @@ pub enum Statistic {
 impl Statistic {
     /// Its name in the table.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Count => "count",
-            Self::Var => "var",
-            Self::Std => "std",
-            Self::Norm => "norm",
-            Self::ArgMin => "argmin",
-            Self::ArgMax => "argmax",
-        }
+        let mut functions = registry::list_functions();
+        let entry = functions.find(|function| function.driver == Driver::Statistic(self));
+        entry.expect("every statistic has an entry").name
     }
 
     /// The type of its results.
@@ -74,9 +66,7 @@ impl Statistic {
             Self::Sum if element.is_signed_integer() => DataType::Int64,
             Self::Count | Self::ArgMin | Self::ArgMax => DataType::Int64,
             Self::Min | Self::Max => element.clone(),
-            Self::Sum | Self::Mean | Self::Var | Self::Std | Self::Norm => {
-                real_type(element).clone()
-            }
+            _ => real_type(element).clone(),
         }
     }
 }
