@@ -22,17 +22,19 @@ pub(super) trait Block<T, O>: Sync {
     const NEEDS_VALIDITY: bool;
     /// Whether a row with any null gives a null row.
     const WHOLE_ROWS: bool;
-    /// Writes the results of the rows of `tile`, `width` elements each, to `out`, and says which
-    /// rows have none.
-    fn run(
-        &self,
-        level: Level,
-        tile: Tile<'_, T>,
-        width: usize,
-        workspace: &mut Self::Workspace,
-        out: &mut [O],
-        missing: &mut [bool],
-    );
+    /// Writes the results of some rows, and says which have none.
+    fn run(&self, rows: BlockRows<'_, T, O>, workspace: &mut Self::Workspace);
+}
+
+/// Rows, and where their results go.
+pub(super) struct BlockRows<'a, T, O> {
+    pub(super) level: Level,
+    pub(super) tile: Tile<'a, T>,
+    /// Elements of each row.
+    pub(super) width: usize,
+    pub(super) out: &'a mut [O],
+    /// Which rows have no result: none of them at first.
+    pub(super) missing: &'a mut [bool],
 }
 
 /// Elements of a block: with input and output, some of them in float64, half of an L2.
@@ -202,7 +204,7 @@ impl<O: Number, B> By<'_, O, B> {
             };
             let tile =
                 part.flat_tile(elements, block.fill(), B::NEEDS_VALIDITY, (&mut *x, &mut *valid));
-            block.run(level, tile, width, own, out, dead);
+            block.run(BlockRows { level, tile, width, out: &mut *out, missing: &mut *dead }, own);
             clear(level, part, at.clone(), B::WHOLE_ROWS, valid, dead, out);
             if dead.contains(&true) {
                 let rows = dead.iter().enumerate().filter(|(_, dead)| **dead);

@@ -5,27 +5,27 @@
 //! cache; columns and the whole matrix take a pass to measure and a pass to scale. What cannot be
 //! measured in float64 as it is, is measured and scaled after a multiplication by a power of two.
 
+mod blocks;
 mod fit;
+mod measure;
 
 use arrow_schema::DataType;
 
+use blocks::{Pattern, PerRow, Softmax};
 pub use fit::{Fit, Fitted};
+use measure::{Found, Measure, WithMeasure, with_measure};
 
-use super::by_rows::{self, Block, by_rows};
+use super::by_rows::{self, by_rows};
 use super::call::{self, Call, Driven, Held, Pass};
 use super::fused::{Nulls, Stage, block_step};
 use super::reduce::{self, Order, Statistic};
-use super::reduction::{Reduction, RowNodes};
+use super::reduction::Reduction;
 use super::state::Seen;
 use super::{Per, Value, real_type};
 use crate::buffer::{collected, vec_of};
-use crate::dispatch::{Level, Plan, Work, run};
+use crate::dispatch::{Plan, Work};
 use crate::error::Result;
-use crate::kernel::{
-    Affine, Body, Both, Deviation, Element, Extreme, Itself, Magnitude, One, Partial, Real,
-    Reducer, Scale, Scaled, Simd, Spread, Squared, Sums, Tile, affine_all, affine_each,
-    affine_each_with_rests, affine_rescaled, exp_each,
-};
+use crate::kernel::{Partial, Scaled};
 use crate::matrix::{Matrix, Number};
 
 /// Divides each row (or column, or all) by its norm. A row with a null, or a zero vector, is null;
@@ -167,16 +167,10 @@ impl Driven for TransformCall<'_> {
 
     fn run(&self, passes: &[Pass]) -> Result<Value> {
         let (x, per) = (&*self.x, self.per);
-        let made = match (self.transform, self.order) {
-            (Transform::Normalize, Order::One) => affine(x, per, Norm(Sums(Magnitude)), passes),
-            (Transform::Normalize, Order::Two) => affine(x, per, Norm(Sums(Squared)), passes),
-            (Transform::Normalize, Order::Infinity) => {
-                affine(x, per, Norm(Extreme::<true, true>), passes)
-            }
-            (Transform::Standardize, _) => affine(x, per, Standard, passes),
-            (Transform::Center, _) => affine(x, per, Center, passes),
-            (Transform::MinMaxScale, _) => affine(x, per, Bounds, passes),
-            (Transform::Softmax, _) => softmax_rows(x, passes[0].plan),
+        let made = if self.transform == Transform::Softmax {
+            softmax_rows(x, passes[0].plan)
+        } else {
+            self.with_measure(Scaling { x, per, passes })
         }?;
         Ok(Value::Matrix(made))
     }
@@ -190,37 +184,36 @@ impl Driven for TransformCall<'_> {
             return Ok(None);
         }
         let x = &*self.x;
-        match (self.transform, self.order) {
-            (Transform::Normalize, Order::One) => row_step(x, Norm(Sums(Magnitude)), nulls),
-            (Transform::Normalize, Order::Two) => row_step(x, Norm(Sums(Squared)), nulls),
-            (Transform::Normalize, Order::Infinity) => {
-                row_step(x, Norm(Extreme::<true, true>), nulls)
+        if self.transform == Transform::Softmax {
+            let to = real_type(x.element_type());
+            return match x.element_type() {
+                DataType::Float32 => block_step::<f32, f32, _>(x, to, Softmax, false, nulls),
+                _ => block_step::<f64, f64, _>(x, to, Softmax, false, nulls),
             }
-            (Transform::Standardize, _) => row_step(x, Standard, nulls),
-            (Transform::Center, _) => row_step(x, Center, nulls),
-            (Transform::MinMaxScale, _) => row_step(x, Bounds, nulls),
-            (Transform::Softmax, _) => {
-                let to = real_type(x.element_type());
-                match x.element_type() {
-                    DataType::Float32 => block_step::<f32, f32, _>(x, to, Softmax, false, nulls),
-                    _ => block_step::<f64, f64, _>(x, to, Softmax, false, nulls),
-                }
-            }
+            .map(Some);
         }
-        .map(Some)
+        self.with_measure(RowStep { x, nulls }).map(Some)
     }
 }
 
-/// Rows that are measured and scaled as a step over tiles, as [`affine`] reads and makes them.
-fn row_step<M: Measure<f32> + Measure<f64> + 'static>(
-    x: &Matrix,
-    measure: M,
-    nulls: &Nulls,
-) -> Result<Stage<'static>> {
-    let (to, block) = (real_type(x.element_type()), PerRow(measure));
-    match x.element_type() {
-        DataType::Float32 => block_step::<f32, f32, _>(x, to, block, true, nulls),
-        _ => block_step::<f64, f64, _>(x, to, block, true, nulls),
+impl TransformCall<'_> {
+    fn with_measure<V: WithMeasure>(&self, visitor: V) -> V::Out {
+        with_measure(self.transform, self.order, self.x.element_type(), visitor)
+    }
+}
+
+/// Measures and scales rows as a step over tiles.
+struct RowStep<'a> {
+    x: &'a Matrix,
+    nulls: &'a Nulls,
+}
+
+impl WithMeasure for RowStep<'_> {
+    type Out = Result<Stage<'static>>;
+
+    fn with<T: Number + Scaled, M: Measure<T> + Send + 'static>(self, measure: M) -> Self::Out {
+        let to = real_type(self.x.element_type());
+        block_step::<T, T, _>(self.x, to, PerRow(measure), true, self.nulls)
     }
 }
 
@@ -232,441 +225,44 @@ fn softmax_rows(x: &Matrix, plan: Plan) -> Result<Matrix> {
     }
 }
 
-/// What is done to elements: `(x · power − offset − rest) / divisor`.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    /// A power of two: 1 but where elements, or what is made of them, overflow or vanish.
-    power: f64,
-    offset: f64,
-    /// What is left out of the offset because it is a float64.
-    rest: f64,
-    divisor: f64,
+/// Measures and scales.
+struct Scaling<'a> {
+    x: &'a Matrix,
+    per: Per,
+    passes: &'a [Pass],
 }
 
-impl Found {
-    /// Nothing.
-    const NONE: Self = Self { power: 1.0, offset: 0.0, rest: 0.0, divisor: 1.0 };
+impl WithMeasure for Scaling<'_> {
+    type Out = Result<Matrix>;
 
-    /// As results of type `O` are made.
-    fn prepared<O: Scaled>(self) -> Affine {
-        let rest = if O::SHOWS_REST { self.rest } else { 0.0 };
-        Affine { offset: self.offset, rest, divisor: O::prepared(self.divisor) }
-    }
-}
-
-/// What is measured, and what becomes of it.
-trait Measure<T: Number + Real>: Copy + Sync {
-    type Reducer: Reducer<T>;
-    fn reducer(self) -> Self::Reducer;
-    /// What is done to elements, by the node of these elements multiplied by `power`; `None` if
-    /// there is nothing to do, and the results are null.
-    fn found(
-        self,
-        node: <Self::Reducer as Reducer<T>>::Node,
-        count: u64,
-        power: f64,
-    ) -> Option<Found>;
-    /// Whether a row with any null is null as a whole, when rows are measured.
-    const WHOLE_ROWS: bool = false;
-}
-
-/// A divisor; 1 in the place of 0, which leaves the zeros above it alone.
-fn not_zero(divisor: f64) -> f64 {
-    if divisor == 0.0 { 1.0 } else { divisor }
-}
-
-/// A norm.
-#[derive(Clone, Copy)]
-struct Norm<R>(R);
-
-/// The norm that a node is.
-trait NormOf<N> {
-    fn norm(self, node: N) -> f64;
-}
-
-impl NormOf<f64> for Sums<Magnitude, 1> {
-    fn norm(self, sum: f64) -> f64 {
-        sum
-    }
-}
-
-impl NormOf<f64> for Sums<Squared, 1> {
-    fn norm(self, squares: f64) -> f64 {
-        squares.sqrt()
-    }
-}
-
-impl<T: Element> NormOf<T> for Extreme<true, true> {
-    fn norm(self, largest: T) -> f64 {
-        largest.widen()
-    }
-}
-
-impl<T: Number + Real, R: Reducer<T> + NormOf<R::Node>> Measure<T> for Norm<R> {
-    type Reducer = R;
-    fn reducer(self) -> R {
-        self.0
-    }
-    fn found(self, node: R::Node, _: u64, power: f64) -> Option<Found> {
-        let divisor = self.0.norm(node);
-        (divisor != 0.0).then_some(Found { power, divisor, ..Found::NONE })
-    }
-    const WHOLE_ROWS: bool = true;
-}
-
-/// The mean and the standard deviation.
-#[derive(Clone, Copy)]
-struct Standard;
-
-impl<T: Number + Real> Measure<T> for Standard {
-    type Reducer = Sums<Deviation, 2>;
-    fn reducer(self) -> Self::Reducer {
-        Sums(Deviation)
-    }
-    fn found(self, spread: Spread, _: u64, power: f64) -> Option<Found> {
-        let mean = spread.mean.plus(0.0);
-        let divisor = not_zero((spread.squares / spread.count).sqrt());
-        Some(Found { power, offset: mean.high, rest: mean.low, divisor })
-    }
-}
-
-/// The mean.
-#[derive(Clone, Copy)]
-struct Center;
-
-impl<T: Number + Real> Measure<T> for Center {
-    type Reducer = Sums<Itself, 1>;
-    fn reducer(self) -> Self::Reducer {
-        Sums(Itself)
-    }
-    fn found(self, sum: f64, count: u64, power: f64) -> Option<Found> {
-        // A mean is a number where the sum is none.
-        Some(Found { offset: sum / count as f64 / power, ..Found::NONE })
-    }
-}
-
-/// The smallest and the largest.
-#[derive(Clone, Copy)]
-struct Bounds;
-
-impl<T: Number + Real> Measure<T> for Bounds {
-    type Reducer = Both<Extreme<false, false>, Extreme<true, false>>;
-    fn reducer(self) -> Self::Reducer {
-        Both(Extreme, Extreme)
-    }
-    fn found(self, (min, max): (Partial<T>, Partial<T>), _: u64, _: f64) -> Option<Found> {
-        let (min, max) = (min.node.widen(), max.node.widen());
-        let range = max - min;
-        if range.is_infinite() && min.is_finite() && max.is_finite() {
-            let (power, offset) = (0.5, min * 0.5);
-            return Some(Found { power, offset, rest: 0.0, divisor: max * 0.5 - offset });
+    fn with<T: Number + Scaled, M: Measure<T> + Send + 'static>(self, measure: M) -> Self::Out {
+        let Self { x, per, passes } = self;
+        let to = real_type(x.element_type());
+        if per == Per::Row {
+            return by_rows::<T, T, _>(x, to, &PerRow(measure), None, passes[0].plan);
         }
-        Some(Found { offset: min, divisor: not_zero(range), ..Found::NONE })
+        let reduction = Reduction::new(x.view::<T>()?, measure.reducer(), None, passes[0].plan);
+        let Seen { nodes, counts } = reduction.seen(per == Per::Column)?;
+        let found = (0..nodes.nodes.len()).map(|i| {
+            let Partial { node, scale } = nodes.get(i);
+            measure.found(node, counts.get(i), scale.power())
+        });
+        let mut found = collected(found)?;
+        if per == Per::Matrix {
+            found = vec_of(found.first().copied().flatten(), x.width())?;
+        }
+        scaled::<T>(x, to, &found, passes[1].plan)
     }
-}
-
-/// Measures and scales; float16 (which must be rounded once, so not through float32) and integers
-/// are read as float64.
-fn affine<M: Measure<f32> + Measure<f64>>(
-    x: &Matrix,
-    per: Per,
-    measure: M,
-    passes: &[Pass],
-) -> Result<Matrix> {
-    let to = real_type(x.element_type());
-    match x.element_type() {
-        DataType::Float32 => measured::<f32, f32, M>(x, to, per, measure, passes),
-        _ => measured::<f64, f64, M>(x, to, per, measure, passes),
-    }
-}
-
-fn measured<T: Number + Real, O: Number + Scaled, M: Measure<T>>(
-    x: &Matrix,
-    to: &DataType,
-    per: Per,
-    measure: M,
-    passes: &[Pass],
-) -> Result<Matrix> {
-    if per == Per::Row {
-        return by_rows::<T, O, _>(x, to, &PerRow(measure), None, passes[0].plan);
-    }
-    let reduction = Reduction::new(x.view::<T>()?, measure.reducer(), None, passes[0].plan);
-    let Seen { nodes, counts } = reduction.seen(per == Per::Column)?;
-    let found = (0..nodes.nodes.len()).map(|i| {
-        let Partial { node, scale } = nodes.get(i);
-        measure.found(node, counts.get(i), scale.power())
-    });
-    let mut found = collected(found)?;
-    if per == Per::Matrix {
-        found = vec_of(found.first().copied().flatten(), x.width())?;
-    }
-    scaled::<T, O>(x, to, &found, passes[1].plan)
 }
 
 /// Scales each column by what was found of it.
-fn scaled<T: Number, O: Number + Scaled>(
+fn scaled<T: Number + Scaled>(
     x: &Matrix,
     to: &DataType,
     found: &[Option<Found>],
     plan: Plan,
 ) -> Result<Matrix> {
     let dead = collected(found.iter().map(Option::is_none))?;
-    let pattern = Pattern::new::<O>(found)?;
-    by_rows::<T, O, _>(x, to, &pattern, dead.contains(&true).then_some(&dead[..]), plan)
-}
-
-/// What is done to each column, repeated until the row is long enough that its ends cost nothing.
-struct Pattern {
-    offsets: Vec<f64>,
-    /// Empty if all are zero.
-    rests: Vec<f64>,
-    divisors: Vec<f64>,
-    /// Columns that are multiplied by a power of two first.
-    rescaled: Vec<(usize, f64, Affine)>,
-}
-
-impl Pattern {
-    fn new<O: Scaled>(found: &[Option<Found>]) -> Result<Self> {
-        let times = 512usize.div_ceil(found.len().max(1));
-        let found = || found.iter().map(|found| found.unwrap_or(Found::NONE));
-        let all = |one: fn(Affine) -> f64| {
-            let values = (0..times).flat_map(|_| found().map(|found| one(found.prepared::<O>())));
-            collected(values)
-        };
-        let mut rests = all(|by| by.rest)?;
-        if rests.iter().all(|rest| *rest == 0.0) {
-            rests.clear();
-        }
-        let rescaled = found().enumerate().filter(|(_, found)| found.power != 1.0);
-        let rescaled = rescaled.map(|(c, found)| (c, found.power, found.prepared::<O>()));
-        let rescaled = collected(rescaled)?;
-        Ok(Self { offsets: all(|by| by.offset)?, rests, divisors: all(|by| by.divisor)?, rescaled })
-    }
-}
-
-impl<T: Element, O: Scaled> Block<T, O> for Pattern {
-    type Workspace = ();
-    const NEEDS_VALIDITY: bool = false;
-    const WHOLE_ROWS: bool = false;
-
-    fn fill(&self) -> T {
-        T::default()
-    }
-
-    fn run(
-        &self,
-        level: Level,
-        tile: Tile<'_, T>,
-        width: usize,
-        (): &mut (),
-        out: &mut [O],
-        _: &mut [bool],
-    ) {
-        let period = self.offsets.len();
-        for (x, out) in tile.x.chunks(period).zip(out.chunks_mut(period)) {
-            let (offsets, rests, divisors) = (&self.offsets, &self.rests, &self.divisors);
-            level.run(AffineEach { x, offsets, rests, divisors, out });
-        }
-        for (column, power, by) in &self.rescaled {
-            let x = tile.x[*column..].iter().step_by(width);
-            for (o, x) in out[*column..].iter_mut().step_by(width).zip(x) {
-                *o = affine_rescaled(*x, *power, *by);
-            }
-        }
-    }
-}
-
-/// Rows that are measured and scaled in the cache.
-struct PerRow<M>(M);
-
-/// Widths from which a row is scaled by two numbers; below, they are repeated for each element, so
-/// that the loop does not stop at every row.
-const WIDE: usize = 32;
-
-/// Workspace for what is measured of a block.
-pub(super) struct Measured<N> {
-    nodes: Vec<N>,
-    scales: Vec<Scale>,
-    offsets: Vec<f64>,
-    /// Empty while all are zero.
-    rests: Vec<f64>,
-    divisors: Vec<f64>,
-    /// Rows that are multiplied by a power of two first.
-    rescaled: Vec<(usize, f64, Affine)>,
-}
-
-impl<N> Default for Measured<N> {
-    fn default() -> Self {
-        Self {
-            nodes: Vec::new(),
-            scales: Vec::new(),
-            offsets: Vec::new(),
-            rests: Vec::new(),
-            divisors: Vec::new(),
-            rescaled: Vec::new(),
-        }
-    }
-}
-
-/// What a measure reduces elements of type `T` to.
-type NodeOf<T, M> = <<M as Measure<T>>::Reducer as Reducer<T>>::Node;
-
-impl<T: Number + Real, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
-    type Workspace = Measured<NodeOf<T, M>>;
-    // The count of valid elements is asked for, where they are not all.
-    const NEEDS_VALIDITY: bool = true;
-    const WHOLE_ROWS: bool = M::WHOLE_ROWS;
-
-    fn fill(&self) -> T {
-        self.0.reducer().fill()
-    }
-
-    fn run(
-        &self,
-        level: Level,
-        tile: Tile<'_, T>,
-        width: usize,
-        workspace: &mut Self::Workspace,
-        out: &mut [O],
-        missing: &mut [bool],
-    ) {
-        let reducer = self.0.reducer();
-        let Measured { nodes, scales, offsets, rests, divisors, rescaled } = workspace;
-        nodes.clear();
-        run::resize(nodes, missing.len(), reducer.empty());
-        scales.clear();
-        level.run(RowNodes { reducer, tile, width, out: nodes, scales });
-        offsets.clear();
-        rests.clear();
-        divisors.clear();
-        if width < WIDE {
-            run::reserve(offsets, tile.x.len());
-            run::reserve(divisors, tile.x.len());
-        }
-        rescaled.clear();
-        for (r, (node, missing)) in nodes.iter().zip(missing).enumerate() {
-            let at = r * width..(r + 1) * width;
-            let valid = tile.valid.map(|valid| &valid[at.clone()]);
-            let count =
-                valid.map_or(width, |valid| valid.iter().filter(|valid| **valid).count()) as u64;
-            let x = &tile.x[at.clone()];
-            let power = scales.get(r).map_or(1.0, |scale| scale.power());
-            let found = self.0.found(*node, count, power);
-            *missing = found.is_none();
-            let found = found.unwrap_or(Found::NONE);
-            let by = found.prepared::<O>();
-            if found.power != 1.0 {
-                rescaled.push((r, found.power, by));
-            }
-            if width < WIDE {
-                offsets.resize(at.end, by.offset);
-                divisors.resize(at.end, by.divisor);
-                if by.rest != 0.0 || !rests.is_empty() {
-                    // Those before it were zero.
-                    run::resize(rests, at.start, 0.0);
-                    run::resize(rests, at.end, by.rest);
-                }
-            } else {
-                level.run(AffineAll { x, by, out: &mut out[at] });
-            }
-        }
-        if width < WIDE {
-            level.run(AffineEach { x: tile.x, offsets, rests, divisors, out });
-        }
-        for (r, power, by) in rescaled {
-            let at = *r * width..(*r + 1) * width;
-            for (o, x) in out[at.clone()].iter_mut().zip(&tile.x[at]) {
-                *o = affine_rescaled(*x, *power, *by);
-            }
-        }
-    }
-}
-
-struct Softmax;
-
-impl<T: Element, O: Scaled> Block<T, O> for Softmax {
-    type Workspace = Vec<f64>;
-    const NEEDS_VALIDITY: bool = false;
-    const WHOLE_ROWS: bool = true;
-
-    fn fill(&self) -> T {
-        T::default()
-    }
-
-    fn run(
-        &self,
-        level: Level,
-        tile: Tile<'_, T>,
-        width: usize,
-        powers: &mut Vec<f64>,
-        out: &mut [O],
-        _: &mut [bool],
-    ) {
-        run::resize(powers, width, 0.0);
-        level.run(SoftmaxRows { x: tile.x, powers, out });
-    }
-}
-
-struct SoftmaxRows<'a, T, O> {
-    x: &'a [T],
-    /// Workspace for one row.
-    powers: &'a mut [f64],
-    out: &'a mut [O],
-}
-
-impl<T: Element, O: Scaled> Body for SoftmaxRows<'_, T, O> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { x, powers, out } = self;
-        let width = powers.len();
-        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-            let mut max = Reducer::<T>::one(Extreme::<true, false>, 0);
-            max.feed(simd, Tile { x, valid: None });
-            exp_each(x, max.finish().node.widen(), powers);
-            let mut sum = Reducer::<f64>::one(Sums(Itself), 0);
-            sum.feed(simd, Tile { x: &*powers, valid: None });
-            let divisor = O::prepared(One::<f64, f64>::finish(sum).node);
-            affine_all(powers, Affine { offset: 0.0, rest: 0.0, divisor }, out);
-        }
-    }
-}
-
-struct AffineAll<'a, T, O> {
-    x: &'a [T],
-    by: Affine,
-    out: &'a mut [O],
-}
-
-impl<T: Element, O: Scaled> Body for AffineAll<'_, T, O> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        affine_all(self.x, self.by, self.out);
-    }
-}
-
-struct AffineEach<'a, T, O> {
-    x: &'a [T],
-    offsets: &'a [f64],
-    /// Empty if all are zero.
-    rests: &'a [f64],
-    divisors: &'a [f64],
-    out: &'a mut [O],
-}
-
-impl<T: Element, O: Scaled> Body for AffineEach<'_, T, O> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let Self { x, offsets, rests, divisors, out } = self;
-        if O::SHOWS_REST && !rests.is_empty() {
-            affine_each_with_rests(x, [offsets, rests, divisors], out);
-        } else {
-            affine_each(x, offsets, divisors, out);
-        }
-    }
+    let pattern = Pattern::new::<T>(found)?;
+    by_rows::<T, T, _>(x, to, &pattern, dead.contains(&true).then_some(&dead[..]), plan)
 }

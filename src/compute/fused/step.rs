@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use pulp::bytemuck;
 
 use super::{Block, Nulls, Stage, Step, Stepped};
-use crate::compute::by_rows::Block as RowBlock;
+use crate::compute::by_rows::{Block as RowBlock, BlockRows};
 use crate::compute::elementwise::{
     AtLevel, Kernel, SecondWorkspace, WithOperation, by_rows, element_nulls, pattern, row_nulls,
 };
@@ -156,14 +156,16 @@ impl<T: Number, O: Number, B: RowBlock<T, O>> Step for BlockStep<T, O, B> {
         let BlockWorkspace { x, valid, out: held, dead, own } = workspace;
         let valid = if B::NEEDS_VALIDITY { tile.valid(valid) } else { None };
         let rows = Tile { x: tile.filled(&self.reader, self.block.fill(), x), valid };
+        let width = tile.width;
         dead.clear();
         run::resize(dead, tile.rows, false);
         if self.writer.is_same {
             let out = bytemuck::cast_slice_mut(out);
-            self.block.run(level, rows, tile.width, own, out, dead);
+            self.block.run(BlockRows { level, tile: rows, width, out, missing: dead }, own);
         } else {
             run::resize(held, rows.x.len(), O::default());
-            self.block.run(level, rows, tile.width, own, held, dead);
+            self.block
+                .run(BlockRows { level, tile: rows, width, out: &mut *held, missing: dead }, own);
             self.writer.write(held, out);
         }
         if dead.contains(&true) {

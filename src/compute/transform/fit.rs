@@ -5,10 +5,8 @@
 
 use arrow_schema::DataType;
 
-use super::{
-    Bounds, Center, Extreme, Found, Magnitude, Measure, Norm, Order, Standard, Sums, Transform,
-    scaled,
-};
+use super::measure::{Found, Measure, WithMeasure, with_measure};
+use super::{Order, Transform, scaled};
 use crate::buffer::collected;
 use crate::compute::accumulate::{Sequences, columns_of};
 use crate::compute::options::Checked;
@@ -17,7 +15,7 @@ use crate::compute::state::Seen;
 use crate::compute::{Options, Per, by_rows, real_type, reduce};
 use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
-use crate::kernel::{Partial, Real, Squared};
+use crate::kernel::{Partial, Real, Scaled};
 use crate::matrix::{Matrix, Number, TileWorkspace};
 
 /// What a transform by columns, or of a whole matrix, measures before it scales.
@@ -78,8 +76,9 @@ impl Fit {
         run::call(self.transform.name(), || {
             let Self { transform, per, order, .. } = *self;
             let (element, state) = self.state.get_or_insert_with(|| {
-                let state = measuring(transform, order, per, x);
-                (x.element_type().clone(), state)
+                let (element, width) = (x.element_type().clone(), x.width());
+                let state = with_measure(transform, order, &element, Start { width, per });
+                (element, state)
             });
             let x = &*x.fitted(state.width())?;
             check(element, state.width(), x)?;
@@ -149,8 +148,8 @@ impl Fitted {
             let to = real_type(x.element_type());
             let plan = run::planned(&by_rows::work(x, to))?;
             match x.element_type() {
-                DataType::Float32 => scaled::<f32, f32>(x, to, &self.found, plan),
-                _ => scaled::<f64, f64>(x, to, &self.found, plan),
+                DataType::Float32 => scaled::<f32>(x, to, &self.found, plan),
+                _ => scaled::<f64>(x, to, &self.found, plan),
             }
         })
     }
@@ -177,26 +176,17 @@ trait Measuring: Send {
     fn found(self: Box<Self>) -> Result<Vec<Option<Found>>>;
 }
 
-/// The state of a transform of elements like those of `x`.
-fn measuring(transform: Transform, order: Order, per: Per, x: &Matrix) -> Box<dyn Measuring> {
-    match (transform, order) {
-        (Transform::Normalize, Order::One) => typed(x, per, Norm(Sums(Magnitude))),
-        (Transform::Normalize, Order::Infinity) => typed(x, per, Norm(Extreme::<true, true>)),
-        (Transform::Normalize | Transform::Softmax, _) => typed(x, per, Norm(Sums(Squared))),
-        (Transform::Standardize, _) => typed(x, per, Standard),
-        (Transform::Center, _) => typed(x, per, Center),
-        (Transform::MinMaxScale, _) => typed(x, per, Bounds),
-    }
+/// Makes the state of a measure.
+struct Start {
+    width: usize,
+    per: Per,
 }
 
-fn typed<M: Measure<f32> + Measure<f64> + Send + 'static>(
-    x: &Matrix,
-    per: Per,
-    measure: M,
-) -> Box<dyn Measuring> {
-    match x.element_type() {
-        DataType::Float32 => Box::new(Measured::<f32, M>::new(x.width(), per, measure)),
-        _ => Box::new(Measured::<f64, M>::new(x.width(), per, measure)),
+impl WithMeasure for Start {
+    type Out = Box<dyn Measuring>;
+
+    fn with<T: Number + Scaled, M: Measure<T> + Send + 'static>(self, measure: M) -> Self::Out {
+        Box::new(Measured::<T, M>::new(self.width, self.per, measure))
     }
 }
 
