@@ -95,15 +95,15 @@ mod integers {
         assert_eq!(one(&x), overflow("divide", 1, DataType::Int32));
         let x = of::<Int64Type>(1, vec![Some(1), None, Some(i64::MIN)]);
         assert_eq!(one(&x), overflow("divide", 2, DataType::Int64));
-        // The greatest is fine.
+        // The largest is fine.
         let x = of::<Int64Type>(1, vec![Some(i64::MAX)]);
         assert!(call("divide", &x, &[Value::Integer(-1)], none()).is_ok());
     }
 
     #[test]
     fn the_least_has_no_negative_and_no_magnitude() {
-        for (name, least) in [("negate", i64::MIN), ("abs", i64::MIN)] {
-            let x = of::<Int64Type>(1, vec![Some(0), Some(least)]);
+        for (name, min) in [("negate", i64::MIN), ("abs", i64::MIN)] {
+            let x = of::<Int64Type>(1, vec![Some(0), Some(min)]);
             assert_eq!(
                 call(name, &x, &[], none()).unwrap_err(),
                 overflow(name, 1, DataType::Int64)
@@ -142,7 +142,7 @@ mod integers {
 
     #[test]
     fn what_is_under_a_null_does_not_fail() {
-        // Zeros and least integers hide under these nulls.
+        // Zeros and smallest integers hide under these nulls.
         for (_, element) in TYPES.iter().filter(|(_, element)| element.is_integer()) {
             let (one, two) = ([Some(3.0), None], [None, Some(2.0)]);
             let x = rows(element, 2, &[Some(&one), None, Some(&two), None, Some(&one)]);
@@ -333,7 +333,7 @@ mod nulls_and_empties {
         let zero = |name: &str| numbers_of(call(name, &x, &[], axis(1).set("min_count", 0)));
         assert_eq!(zero("sum"), [Some(0.0), None]);
         assert_eq!(zero("norm"), [Some(0.0), None]);
-        // There is no least of nothing, and no spread.
+        // There is no smallest of nothing, and no spread.
         for name in ["min", "max", "argmin", "argmax", "var", "std"] {
             assert_eq!(zero(name), [None, None], "{name}");
         }
@@ -345,7 +345,7 @@ mod nulls_and_empties {
     #[test]
     fn min_count_and_skip_nulls() {
         let x = rows(&DataType::Int16, 3, &[Some(&[Some(1.0), None, Some(3.0)]), None]);
-        let with = |skip: bool, least: i64| axis(1).set("skip_nulls", skip).set("min_count", least);
+        let with = |skip: bool, min: i64| axis(1).set("skip_nulls", skip).set("min_count", min);
         let one = |name: &str, options: Options| numbers_of(call(name, &x, &[], options))[0];
         assert_eq!(one("sum", with(true, 2)), Some(4.0));
         assert_eq!(one("sum", with(true, 3)), None);
@@ -456,20 +456,20 @@ mod zero_vectors {
     }
 }
 
-/// The value that min or max gives and the place that argmin or argmax gives, taken one by one.
-fn extreme_of(x: impl Iterator<Item = f32>, greatest: bool) -> (f32, f64) {
+/// The value that min or max gives and the index that argmin or argmax gives, taken one by one.
+fn extreme_of(x: impl Iterator<Item = f32>, max: bool) -> (f32, f64) {
     let mut best: Option<(f32, usize)> = None;
     for (i, x) in x.enumerate() {
         // Bits in the order of numbers, −0 below +0; a NaN is better than anything but a NaN.
         let wins = |than: f32| {
-            let order = if greatest { x.total_cmp(&than) } else { than.total_cmp(&x) };
+            let order = if max { x.total_cmp(&than) } else { than.total_cmp(&x) };
             !than.is_nan() && (x.is_nan() || order.is_gt())
         };
         if best.is_none_or(|(value, _)| wins(value)) {
             best = Some((x, i));
         }
     }
-    best.map(|(value, place)| (value, place as f64)).unwrap()
+    best.map(|(value, index)| (value, index as f64)).unwrap()
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn extremes_have_their_value_and_place_in_every_shape() {
         if width * rows > 300_000 {
             continue;
         }
-        // Few values, so that places tie; the extreme is a zero, an infinity or a NaN now and then.
+        // Few values, so that indices tie; the extreme is a zero, an infinity or a NaN now and then.
         let kinds: &[f32] = match random.below(4) {
             0 => &[0.0, -0.0, 1.0, 2.0],
             1 => &[0.0, -0.0, -1.0, -2.0],
@@ -498,24 +498,23 @@ fn extremes_have_their_value_and_place_in_every_shape() {
             })
             .collect();
         let x = of::<Float32Type>(width, values.iter().copied().map(Some).collect());
-        for (name, greatest) in [("min", false), ("max", true)] {
+        for (name, max) in [("min", false), ("max", true)] {
             for axis in [0, 1] {
                 let (lines, steps) = if axis == 0 { (width, rows) } else { (rows, width) };
                 let (from, by) = if axis == 0 { (1, width) } else { (width, 1) };
                 let line = |i: usize| (0..steps).map(move |s| i * from + s * by);
-                let expected =
-                    (0..lines).map(|i| extreme_of(line(i).map(|at| values[at]), greatest));
+                let expected = (0..lines).map(|i| extreme_of(line(i).map(|at| values[at]), max));
                 let expected: Vec<(f32, f64)> = expected.collect();
                 let options = Options::new().set("axis", axis);
                 let found = numbers_of(call(name, &x, &[], options.clone()));
-                let places = numbers_of(call(&format!("arg{name}"), &x, &[], options));
-                for (i, (value, place)) in expected.into_iter().enumerate() {
+                let indices = numbers_of(call(&format!("arg{name}"), &x, &[], options));
+                for (i, (value, index)) in expected.into_iter().enumerate() {
                     let found = found[i].unwrap();
                     let is_same = found.to_bits() == f64::from(value).to_bits();
                     let is_nan = found.is_nan() && value.is_nan();
                     let line = format!("{name} of {rows} x {width} along {axis}, {i}");
                     assert!(is_same || is_nan, "{line}: {found} for {value}");
-                    assert_eq!(places[i], Some(place), "{line}: the place of {value}");
+                    assert_eq!(indices[i], Some(index), "{line}: the index of {value}");
                 }
             }
         }

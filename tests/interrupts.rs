@@ -86,8 +86,8 @@ fn every_function_asks_whether_to_stop_and_stops() {
             assert_eq!(ended, None, "{} {layout}", function.name);
             // Some megabytes a question: milliseconds.
             let is_at_once = function.name == "count" && !x.has_nulls();
-            let least = if is_at_once { 0 } else { x.bytes() / (8 << 20) };
-            assert!(questions >= least, "{} {layout}: {questions} questions", function.name);
+            let min = if is_at_once { 0 } else { x.bytes() / (8 << 20) };
+            assert!(questions >= min, "{} {layout}: {questions} questions", function.name);
             let stops = [1, questions.div_ceil(2), questions];
             for stop_at in stops.into_iter().filter(|stop_at| (1..=questions).contains(stop_at)) {
                 let (ended, asked) = asked(stop_at, call);

@@ -80,15 +80,15 @@ def _found(paths: list[str]) -> list[str]:
 
 
 def _format(path: str) -> str:
-    place = Path(path)
-    if place.is_dir():
-        inside = {file.suffix.lower() for file in place.rglob("*") if file.is_file()}
+    where = Path(path)
+    if where.is_dir():
+        inside = {file.suffix.lower() for file in where.rglob("*") if file.is_file()}
         known = {_FORMATS[suffix] for suffix in inside if suffix in _FORMATS}
         if len(known) > 1:
             names = " and ".join(sorted(known))
             raise RaptorsValueError(f"expected files of one format in {path}, got {names}")
         return known.pop() if known else "parquet"
-    return _FORMATS.get(place.suffix.lower(), "parquet")
+    return _FORMATS.get(where.suffix.lower(), "parquet")
 
 
 def _is_ipc_stream(path: str) -> bool:
@@ -208,9 +208,9 @@ def _scanned(dataset: Any, of: Any, names: list[str] | None, **more: Any) -> Ite
 
 
 def _rows_of_a_batch(schema: Any) -> int:
-    least, most = _BATCH_ROWS
+    fewest, most = _BATCH_ROWS
     bytes = sum(_bytes_of(field.type) for field in schema)
-    return min(max(_BATCH_BYTES // max(bytes, 1), least), most)
+    return min(max(_BATCH_BYTES // max(bytes, 1), fewest), most)
 
 
 def _bytes_of(type: Any) -> int:

@@ -321,12 +321,12 @@ def _value(node: Any, known: dict[int, Any]) -> Any:
 def _flattened(
     expressions: Sequence[Expr], known: dict[int, Any], column: Callable[[str], Any]
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """Give the parts of expressions, each once and after those that it needs, and their places.
+    """Give the parts of expressions, each once and after those that it needs, and their indices.
 
     What columns and data hold is put into ``known``.
     """
     flat = _Flat(known, column)
-    return flat.parts, [flat.place(expr) for expr in expressions]
+    return flat.parts, [flat.index(expr) for expr in expressions]
 
 
 class _Flat:
@@ -337,8 +337,8 @@ class _Flat:
         self._places: dict[int, int] = {}
         self._known, self._column = known, column
 
-    def place(self, node: Expr) -> int:
-        """Give the place of a part, which is added if it is new."""
+    def index(self, node: Expr) -> int:
+        """Give the index of a part, which is added if it is new."""
         key, known = id(node), self._known
         if key in self._places:
             return self._places[key]
@@ -350,7 +350,7 @@ class _Flat:
             has_rows = node.name == "col" or (node.is_rows and _is_plain(value))
             part: tuple[Any, ...] = (value, has_rows)
         else:
-            args = [(True, self.place(a)) if isinstance(a, Expr) else (False, a) for a in node.args]
+            args = [(True, self.index(a)) if isinstance(a, Expr) else (False, a) for a in node.args]
             part = (node.name, args, node.options)
         self.parts.append(part)
         self._places[key] = len(self.parts) - 1

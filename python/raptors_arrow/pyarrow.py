@@ -114,7 +114,7 @@ def expression(
     *args
         The second argument, if there is one: an expression, or a value; for ``scale`` and
         ``broadcast_add``, which take one for all rows, a value. Then the options that the function
-        takes by place, such as the type that ``cast`` changes to.
+        takes positionally, such as the type that ``cast`` changes to.
     type
         The type of the column, such as ``dataset.schema.field("emb").type``.
     y, **options
@@ -155,18 +155,20 @@ def expression(
         raise RaptorsTypeError(f"{name}: expected the name of a field, got {field!r}")
     others = len(function.arguments) - 1
     parameters = signature(getattr(_native, name)).parameters
-    places = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    if len(args) >= len(places):
-        most = len(places) - 1
-        raise RaptorsTypeError(f"{name}: expected at most {most} values by place, got {len(args)}")
+    takes = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) >= len(takes):
+        most = len(takes) - 1
+        raise RaptorsTypeError(
+            f"{name}: expected at most {most} positional values, got {len(args)}"
+        )
     if len(args) < others:
         raise RaptorsTypeError(f"{name}: expected {function.arguments[1]}, got nothing for it")
-    placed = dict(zip(places[1 + others :], args[others:], strict=False))
-    for twice in placed.keys() & options.keys():
+    positional = dict(zip(takes[1 + others :], args[others:], strict=False))
+    for twice in positional.keys() & options.keys():
         raise RaptorsTypeError(f"{name}: {twice} was given twice")
     for value in args[:others]:
         _check_expression(pa, function, value)
-    registered = register(name, type, y=y, **placed, **options)
+    registered = register(name, type, y=y, **positional, **options)
     given = [pc.field(field) if isinstance(field, str) else field]
     for value in args[:others]:
         if isinstance(value, pc.Expression):

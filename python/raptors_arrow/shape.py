@@ -41,9 +41,9 @@ def pack(table: Any, columns: Sequence[str], name: str) -> Any:
         raise RaptorsValueError("pack: expected at least one column, got none")
     type = pa.list_(whole.schema.field(columns[0]).type, len(columns))
     chunks = [_packed(pa, batch) for batch in whole.select(columns).to_batches()]
-    place = min(whole.column_names.index(column) for column in columns)
+    position = min(whole.column_names.index(column) for column in columns)
     left = whole.drop_columns(columns)
-    return _like(table, left.add_column(place, name, pa.chunked_array(chunks, type)))
+    return _like(table, left.add_column(position, name, pa.chunked_array(chunks, type)))
 
 
 def unpack(table: Any, column: str, names: Sequence[str]) -> Any:
@@ -76,7 +76,7 @@ def unpack(table: Any, column: str, names: Sequence[str]) -> Any:
 
     whole = _as_table("unpack", table)
     _check("unpack", whole, [column])
-    names, place = list(names), whole.column_names.index(column)
+    names, position = list(names), whole.column_names.index(column)
     vectors = _native.as_matrix(whole[column])
     if vectors.width != len(names):
         raise RaptorsValueError(
@@ -90,7 +90,7 @@ def unpack(table: Any, column: str, names: Sequence[str]) -> Any:
             part.append(numbers)
     left = whole.drop_columns([column])
     for i, (name, part) in enumerate(zip(names, parts, strict=True)):
-        left = left.add_column(place + i, name, pa.chunked_array(part, number))
+        left = left.add_column(position + i, name, pa.chunked_array(part, number))
     return _like(table, left)
 
 

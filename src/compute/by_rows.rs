@@ -16,7 +16,7 @@ use crate::matrix::{self, ChunkNulls, Like, Matrix, Number, Part, Scratch, Write
 pub(super) trait Block<T, O>: Sync {
     /// Memory that a thread keeps.
     type Workspace: Default + 'static;
-    /// What stands in the place of a null.
+    /// What stands in place of a null.
     fn fill(&self) -> T;
     /// Whether tiles must say which elements are valid.
     const NEEDS_VALIDITY: bool;

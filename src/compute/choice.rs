@@ -20,9 +20,9 @@ use crate::matrix::{
 pub enum Choice {
     /// Whether each element is null.
     IsNull,
-    /// Another value in the place of each null.
+    /// Another value in place of each null.
     FillNull,
-    /// Null in the place of each NaN.
+    /// Null in place of each NaN.
     NanToNull,
 }
 
@@ -57,7 +57,7 @@ pub fn is_null(x: &Matrix) -> Result<Matrix> {
     execute("is_null", Choice::IsNull, x, None)
 }
 
-/// `value`, a number, a row, a column or a matrix, in the place of each null element. Where it is
+/// `value`, a number, a row, a column or a matrix, in place of each null element. Where it is
 /// null as well, the result is; a null row stays null, as for [`is_null`].
 ///
 /// ```
@@ -79,7 +79,7 @@ pub fn fill_null<'a>(x: &Matrix, value: impl Into<Operand<'a>>) -> Result<Matrix
     execute("fill_null", Choice::FillNull, x, Some(value.into()))
 }
 
-/// Null in the place of each NaN.
+/// Null in place of each NaN.
 ///
 /// # Errors
 ///
@@ -157,7 +157,7 @@ impl Driven for Choose<'_> {
 struct Chosen<'a, T: Number> {
     choice: Choice,
     x: &'a Matrix,
-    /// What stands in the place of nulls.
+    /// What stands in place of nulls.
     value: Aligned<'a, T>,
     plan: Plan,
 }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernel::{Body, Reducer, Scale, Simd, Squared, Sums, Tile};
 use crate::matrix::{Matrix, Number, Part, Scratch, View};
 
-/// All rows one behind the other, with zero in the place of nulls.
+/// All rows one behind the other, with zero in place of nulls.
 pub(super) fn all_rows<'a, T: Number>(x: &'a Matrix) -> Result<Cow<'a, [T]>> {
     if !x.has_nulls()
         && let Some(values) = x.dense_values()
@@ -45,7 +45,7 @@ impl<T> Default for RowWorkspace<T> {
 }
 
 impl<T: Number> RowWorkspace<T> {
-    /// Some rows one behind the other, with zero in the place of nulls: themselves if they lie so.
+    /// Some rows one behind the other, with zero in place of nulls: themselves if they lie so.
     pub(super) fn block<'s>(&'s mut self, view: &'s View<'_, T>, rows: Range<usize>) -> &'s [T] {
         let Self { tile, rows: held } = self;
         let mut parts = view.rows(rows.clone());

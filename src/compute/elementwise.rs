@@ -197,7 +197,7 @@ impl<T: Number> Run<'_, '_, T> {
 
 /// A run of elements that lie one behind the other.
 struct Task<'t, 'a, T: Number> {
-    place: Run<'t, 'a, T>,
+    run: Run<'t, 'a, T>,
     /// The first element, counted in the part, or in the column.
     first: usize,
     /// Where the results go, as they are stored.
@@ -217,10 +217,10 @@ impl<T: Number> Arithmetic<'_, T> {
         let mut tasks = Vec::new();
         for ((part, nulls), runs) in view.parts.iter().zip(&nulls).zip(result.runs()) {
             for (column, out) in runs {
-                let place = Run { part, nulls, column };
+                let run = Run { part, nulls, column };
                 let runs = out.chunks_mut(step * size).enumerate();
                 run::reserve(&mut tasks, runs.len());
-                tasks.extend(runs.map(|(i, out)| Task { place, first: i * step, out }));
+                tasks.extend(runs.map(|(i, out)| Task { run, first: i * step, out }));
             }
         }
         let pattern = pattern(&self.y);
@@ -374,10 +374,10 @@ const WIDE: usize = 64;
 
 impl<T: Number> Arithmetic<'_, T> {
     fn run_task(&self, task: Task<'_, '_, T>, pattern: &[T], tiles: &mut Tiles<T>) {
-        let Task { place, first, out } = task;
+        let Task { run, first, out } = task;
         let (size, is_same) = (self.writer.size, self.writer.is_same);
         // Results that are looked at again, for nulls or for their type, are held in L1 until then.
-        let is_cached = place.has_nulls() || !is_same;
+        let is_cached = run.has_nulls() || !is_same;
         let kernel = if is_cached { self.cached } else { self.kernel };
         let streams = is_cached && is_same && self.plan.store == Store::Streaming;
         let in_place = is_same && !streams;
@@ -389,18 +389,17 @@ impl<T: Number> Arithmetic<'_, T> {
             // A reborrow of this task's own bytes as elements, checked for size and alignment. It
             // overlaps no operand: an output is memory that nothing else refers to (buffer.rs).
             let tile = if in_place { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
-            let overflowed =
-                self.compute(kernel, &place, elements.clone(), pattern, workspace, tile);
+            let overflowed = self.compute(kernel, &run, elements.clone(), pattern, workspace, tile);
             if overflowed && self.safe {
-                self.find_overflow(&place, elements.clone(), pattern);
+                self.find_overflow(&run, elements.clone(), pattern);
             }
-            place.clear_nulls(self.level, elements.clone(), tile);
+            run.clear_nulls(self.level, elements.clone(), tile);
             if streams {
                 // The next elements come in while these go out.
-                let ahead = place.part.stored(elements.end, piece.len());
+                let ahead = run.part.stored(elements.end, piece.len());
                 simd::stream(bytes, bytemuck::cast_slice(held), ahead);
             } else if !is_same && self.writer.write(held, bytes) && self.safe {
-                self.find_overflow(&place, elements, pattern);
+                self.find_overflow(&run, elements, pattern);
             }
         }
         if self.plan.store == Store::Streaming {

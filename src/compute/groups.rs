@@ -299,7 +299,7 @@ struct States<T: Number, O, R: Reducer<T>, F> {
 }
 
 impl<T: Number, O, R: Reducer<T>, F> States<T, O, R, F> {
-    /// Makes place for so many groups.
+    /// Reserves memory for so many groups.
     fn grow(&mut self, groups: usize) -> Result<()> {
         let missing = groups.saturating_sub(self.groups.len());
         crate::buffer::try_reserve(&mut self.groups, missing)

@@ -228,8 +228,8 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// What it does.
     pub doc: &'static str,
-    /// Whether Python takes it by place too, after the arguments.
-    pub by_place: bool,
+    /// Whether Python takes it positionally too, after the arguments.
+    pub positional: bool,
 }
 
 fn refused(spec: &OptionSpec, got: &OptionValue) -> Error {

@@ -1,4 +1,4 @@
-//! Quantiles and the median: the element of a place in the order of all, by selection.
+//! Quantiles and the median: an element by its index in sorted order, found by selection.
 //!
 //! Elements become their ranks, integers of the same order (−0 before +0), one sequence at a time: a
 //! row, a block of columns, or all. A NaN makes its result NaN.
@@ -26,7 +26,7 @@ pub enum Interpolation {
     Higher,
     /// Their mean.
     Midpoint,
-    /// The nearer; of two the one at an even place.
+    /// The nearer; of two the one at an even index.
     Nearest,
 }
 
@@ -39,7 +39,7 @@ impl Interpolation {
         Self::NAMES.iter().position(|known| *known == name).map(|i| all[i])
     }
 
-    /// What lies at `fraction` of the way from the element at an even or odd place to the next.
+    /// What lies at `fraction` of the way from the element at an even or odd index to the next.
     fn between(self, a: f64, b: f64, fraction: f64, is_even: bool) -> f64 {
         if fraction == 0.0 || a == b {
             return a;
@@ -321,12 +321,12 @@ impl Quantile<'_> {
             *value = f64::NAN;
             return Some(());
         }
-        let place = self.q * (count - 1) as f64;
-        let index = place as usize;
+        let position = self.q * (count - 1) as f64;
+        let index = position as usize;
         let (rank, next) = select(&mut sequence.ranks, index, go_on)?;
         let a = T::of_rank(rank, false).widen();
         let b = next.map_or(a, |next| T::of_rank(next, false).widen());
-        let fraction = place - index as f64;
+        let fraction = position - index as f64;
         *value = self.interpolation.between(a, b, fraction, index.is_multiple_of(2));
         Some(())
     }

@@ -4,7 +4,7 @@
 //! element by element, with a number or one value per row; all elements at once:
 //!     the elements, one behind the other, are a vector: the function of it, in lists again
 //! row by row:
-//!     for each length: the rows of it are a matrix: the function of it, back to their places
+//!     for each length: the rows of it are a matrix: the function of it, back to their rows
 //! what lines up columns: the error names the first row that is longer or shorter than the first
 //! ```
 //!
@@ -88,13 +88,13 @@ pub(super) fn call(
         }
         Way::Rows => {
             let (mut numbers, mut matrices) = (Vec::new(), Vec::new());
-            for (rows, places) in x.by_length()? {
+            for (rows, indices) in x.by_length()? {
                 let result = function
                     .call_here(&[Value::Matrix(rows)], options)
-                    .map_err(|error| renumbered(error, |row| places[row]))?;
+                    .map_err(|error| renumbered(error, |row| indices[row]))?;
                 match result {
-                    Value::Vector(array) => numbers.push((array, places)),
-                    other => matrices.push((other.into_matrix()?, places)),
+                    Value::Vector(array) => numbers.push((array, indices)),
+                    other => matrices.push((other.into_matrix()?, indices)),
                 }
             }
             let element = function.result_element(x.element_type(), options)?;

@@ -632,7 +632,7 @@ impl<T: Element> Finish<T, T> for AsIs {
     }
 }
 
-/// The place.
+/// The index.
 #[derive(Clone, Copy)]
 struct Index;
 

@@ -47,7 +47,7 @@ pub struct Function {
 pub enum Driver {
     /// One result in all, per column or per row.
     Statistic(Statistic),
-    /// An element of a place in the order of all, per column or per row.
+    /// An element by its index in sorted order, per column or per row.
     Quantile,
     /// Element by element, alone or with an operand.
     Elementwise(Operation),
@@ -314,7 +314,7 @@ mod tests {
             name: "min_count",
             kind: OptionKind::Count(1),
             doc: "Fewer valid values than this give null.",
-            by_place: false,
+            positional: false,
         }],
         nulls: NullRule::Skips,
         gives: Gives::Reduced,

@@ -34,7 +34,7 @@ use crate::type_name::TypeName;
 pub(crate) const VERSION: i32 = 1;
 
 /// Rows, or leaves, of a state at most: sums of many such numbers still fit 64 bits.
-const MOST: i64 = 1 << 48;
+const MAX: i64 = 1 << 48;
 
 /// What a state is of.
 #[derive(Clone, Debug, PartialEq)]
@@ -359,8 +359,8 @@ fn not_so(name: &str, got: &ArrayRef) -> Error {
     refused("the fields of a state", format!("{name} of {}", type_of(got)))
 }
 
-fn within(n: i64, least: i64) -> Result<u64> {
-    if (least..=MOST).contains(&n) { Ok(n as u64) } else { Err(refused("numbers of rows", n)) }
+fn within(n: i64, min: i64) -> Result<u64> {
+    if (min..=MAX).contains(&n) { Ok(n as u64) } else { Err(refused("numbers of rows", n)) }
 }
 
 fn word_at(kind: Word, from: &ArrayRef, i: usize) -> Result<u64> {

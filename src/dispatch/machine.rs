@@ -91,8 +91,8 @@ impl Machine {
     /// they are those of reading; noise may not make more threads slower than one.
     #[must_use]
     pub fn measured(self, by: &Measurements) -> Self {
-        let more = |place: &str| {
-            let speed = |who| by.get(&format!("read_{place}_{who}"));
+        let more = |memory: &str| {
+            let speed = |who| by.get(&format!("read_{memory}_{who}"));
             (speed("all") / speed("one")).max(1.0)
         };
         let further = self.cores.saturating_sub(1).max(1) as f64;
@@ -152,7 +152,7 @@ mod system {
             let line = text.lines().find(|line| line.starts_with(key))?;
             Some(line.split_once(':')?.1.trim().to_owned())
         };
-        // Arm has numbers in place of a name.
+        // Arm has numbers in memory of a name.
         let arm = || Some(format!("{} {}", value("CPU implementer")?, value("CPU part")?));
         value("model name").or_else(arm)
     }

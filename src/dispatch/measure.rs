@@ -53,7 +53,7 @@ pub enum Traffic {
 
 /// Bytes per nanosecond (GB/s) that `threads` threads move in a working set of `bytes` bytes,
 /// each in its own share and over again, for `seconds` seconds. A copy counts what it reads and
-/// what it writes. Several loops take turns and the fastest counts: reads from one place or four,
+/// what it writes. Several loops take turns and the fastest counts: reads from one address or four,
 /// copies with ordinary stores or by streaming stores.
 ///
 /// ```
@@ -99,7 +99,8 @@ pub fn bandwidth(traffic: Traffic, bytes: usize, threads: usize, seconds: f64) -
 pub fn measure(mut progress: impl FnMut(usize, usize, &str) -> bool) -> Result<Measurements> {
     let machine = machine();
     let steps = ROUNDS * NAMES.len();
-    let most = Place::ALL.map(|place| place.bytes(machine, machine.cores)).into_iter().max();
+    let most =
+        MemoryLevel::ALL.map(|memory| memory.bytes(machine, machine.cores)).into_iter().max();
     // Made once somebody was told what takes so long: fresh pages.
     let mut workspace = None;
     let begun = Instant::now();
@@ -114,12 +115,12 @@ pub fn measure(mut progress: impl FnMut(usize, usize, &str) -> bool) -> Result<M
         }
         samples[figure].push(match Figure::of(figure) {
             Figure::Wake => wake_ns()?,
-            Figure::Bandwidth(traffic, place, threads) => {
+            Figure::Bandwidth(traffic, memory, threads) => {
                 let workspace = match &mut workspace {
                     Some(workspace) => workspace,
                     none => none.insert(Arena::new(most.unwrap_or(0))?),
                 };
-                let words = workspace.first(place.bytes(machine, threads));
+                let words = workspace.first(memory.bytes(machine, threads));
                 moved(traffic, words, threads, SECONDS_EACH)?
             }
         });
@@ -134,29 +135,29 @@ pub fn measure(mut progress: impl FnMut(usize, usize, &str) -> bool) -> Result<M
 /// One of [`NAMES`].
 enum Figure {
     Wake,
-    Bandwidth(Traffic, Place, usize),
+    Bandwidth(Traffic, MemoryLevel, usize),
 }
 
 impl Figure {
-    /// The names are: the wake, then reads and copies, at each place, by one thread and by all.
+    /// The names are: the wake, then reads and copies, at each level of memory, by one thread and by all.
     fn of(index: usize) -> Self {
         let Some(index) = index.checked_sub(1) else { return Self::Wake };
         let traffic = if index < 8 { Traffic::Read } else { Traffic::Copy };
         let threads = if index.is_multiple_of(2) { 1 } else { machine().cores };
-        Self::Bandwidth(traffic, Place::ALL[index / 2 % 4], threads)
+        Self::Bandwidth(traffic, MemoryLevel::ALL[index / 2 % 4], threads)
     }
 }
 
 /// Where the words lie.
 #[derive(Clone, Copy)]
-enum Place {
+enum MemoryLevel {
     L1,
     L2,
     Llc,
     Memory,
 }
 
-impl Place {
+impl MemoryLevel {
     const ALL: [Self; 4] = [Self::L1, Self::L2, Self::Llc, Self::Memory];
 
     /// Bytes of a working set that lies there and nowhere nearer.
@@ -374,7 +375,7 @@ impl Body for Read<'_> {
     }
 }
 
-/// Reads every word, from four places at once: the prefetcher follows each, and memory gives a
+/// Reads every word, from four addresses at once: the prefetcher follows each, and memory gives a
 /// quarter more than to one (docs/perf/threads.md).
 struct ReadFour<'a>(&'a [u64]);
 
@@ -492,15 +493,15 @@ mod tests {
         for (i, name) in NAMES.iter().enumerate() {
             let said = match Figure::of(i) {
                 Figure::Wake => "wake_ns".to_owned(),
-                Figure::Bandwidth(traffic, place, _) => {
-                    let place = match place {
-                        Place::L1 => "l1",
-                        Place::L2 => "l2",
-                        Place::Llc => "llc",
-                        Place::Memory => "memory",
+                Figure::Bandwidth(traffic, memory, _) => {
+                    let memory = match memory {
+                        MemoryLevel::L1 => "l1",
+                        MemoryLevel::L2 => "l2",
+                        MemoryLevel::Llc => "llc",
+                        MemoryLevel::Memory => "memory",
                     };
                     let who = if i % 2 == 1 { "one" } else { "all" };
-                    format!("{traffic:?}_{place}_{who}").to_lowercase()
+                    format!("{traffic:?}_{memory}_{who}").to_lowercase()
                 }
             };
             assert_eq!(&said, name);
@@ -511,13 +512,13 @@ mod tests {
     fn working_sets_are_capped_whatever_the_caches() {
         let (l1, l2, llc, memory) = (64 << 10, 4 << 20, 512 << 20, 64 << 30);
         let large = Machine { l1, l2, llc, memory, cores: 1024, ..machine().clone() };
-        for place in Place::ALL {
+        for memory in MemoryLevel::ALL {
             for threads in [1, 64, 1024] {
-                let bytes = place.bytes(&large, threads);
+                let bytes = memory.bytes(&large, threads);
                 assert!(bytes <= MOST_BYTES && bytes >= 2 * 8 * LEAST_WORDS * threads, "{bytes}");
             }
         }
-        assert_eq!(Place::Memory.bytes(&large, 1), MOST_BYTES);
+        assert_eq!(MemoryLevel::Memory.bytes(&large, 1), MOST_BYTES);
     }
 
     #[test]

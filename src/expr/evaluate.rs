@@ -130,7 +130,7 @@ impl fmt::Display for Explained {
     }
 }
 
-/// A part of expressions, by its place.
+/// A part of expressions, by its index.
 type Part = usize;
 
 /// The parts of some expressions, each once, those that others need first.
@@ -166,7 +166,7 @@ impl<'c> Graph<'c> {
         Self { column, parts: Vec::new(), values: Vec::new(), explained, only_plans }
     }
 
-    /// The place of an expression.
+    /// The index of an expression.
     fn part(&mut self, expr: &Expr) -> Result<Part> {
         let known = |(known, _): &(Expr, _)| std::sync::Arc::ptr_eq(&known.0, &expr.0);
         if let Some(part) = self.parts.iter().position(known) {

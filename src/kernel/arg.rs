@@ -1,4 +1,4 @@
-//! Where the smallest or the largest is: the first place of several, the first NaN if there is one.
+//! Where the smallest or the largest is: the first index of several, the first NaN if there is one.
 
 use super::arg_columns::{ArgLanes, ByRank, ByValue, first_index};
 use super::extreme::extreme;
@@ -9,7 +9,7 @@ use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
 use super::{Element, Simd};
 
-/// The place of the smallest element, or of the largest.
+/// The index of the smallest element, or of the largest.
 #[derive(Clone, Copy)]
 pub(crate) struct ArgExtreme<const MAX: bool>;
 
@@ -103,7 +103,7 @@ impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
 /// Narrow rows that are searched side by side.
 const SIDE_BY_SIDE: usize = 8;
 
-/// The places in narrow rows. By ranks, of which one comparison decides, and places of the same
+/// The indices in narrow rows. By ranks, of which one comparison decides, and indices of the same
 /// size: with more, the compiler makes branches of it, and on random rows half of them are
 /// foretold wrongly.
 #[inline(always)]
@@ -111,25 +111,25 @@ fn narrow<T: Element, const W: usize, const MAX: bool>(x: &[T], out: &mut [Index
     let (groups, rest) = x.as_chunks::<W>().0.as_chunks::<SIDE_BY_SIDE>();
     let (out_groups, out_rest) = out.as_chunks_mut::<SIDE_BY_SIDE>();
     for (out, group) in out_groups.iter_mut().zip(groups) {
-        places::<T, W, SIDE_BY_SIDE, MAX>(group, out);
+        indices::<T, W, SIDE_BY_SIDE, MAX>(group, out);
     }
     for (out, row) in out_rest.iter_mut().zip(rest) {
-        places::<T, W, 1, MAX>(&[*row], std::array::from_mut(out));
+        indices::<T, W, 1, MAX>(&[*row], std::array::from_mut(out));
     }
 }
 
 #[inline(always)]
-fn places<T: Element, const W: usize, const L: usize, const MAX: bool>(
+fn indices<T: Element, const W: usize, const L: usize, const MAX: bool>(
     rows: &[[T; W]; L],
     out: &mut [Indexed<T>; L],
 ) {
-    let (mut ranks, mut found) = ([T::LAST; L], [T::place(0); L]);
+    let (mut ranks, mut found) = ([T::LAST; L], [T::rank_of_index(0); L]);
     for c in 0..W {
         for l in 0..L {
             let rank = rows[l][c].rank(MAX);
             let better = rank < ranks[l];
             ranks[l] = if better { rank } else { ranks[l] };
-            found[l] = if better { T::place(c) } else { found[l] };
+            found[l] = if better { T::rank_of_index(c) } else { found[l] };
         }
     }
     // Through memory: else the compiler makes the loop above one of single elements, for the sake
@@ -140,14 +140,14 @@ fn places<T: Element, const W: usize, const L: usize, const MAX: bool>(
     }
 }
 
-/// The best place of one sequence so far.
+/// The best index of one sequence so far.
 pub(crate) struct ArgOne<T: Element, const MAX: bool> {
     best: Indexed<T>,
     next: usize,
 }
 
 /// Bytes that are taken as one. Only in the first block, and in those that hold something better
-/// than all before, has a place to be found.
+/// than all before, has a index to be found.
 const BLOCK: usize = 32 << 10;
 
 impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
@@ -170,8 +170,8 @@ impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
             let has_better = self.best.index == NOWHERE
                 || extreme::<T, MAX, false>(x).rank(MAX) < self.best.rank;
             if has_better {
-                let place = place_in::<T, MAX>(x);
-                self.best.take(x[place].rank(MAX), self.next + place);
+                let index = index_in::<T, MAX>(x);
+                self.best.take(x[index].rank(MAX), self.next + index);
             }
             self.next += x.len();
         }
@@ -185,14 +185,14 @@ impl<T: Element, const MAX: bool> One<T, Indexed<T>> for ArgOne<T, MAX> {
     }
 }
 
-/// The first place of the extreme of elements that are not none.
+/// The first index of the extreme of elements that are not none.
 #[inline(always)]
-fn place_in<T: Element, const MAX: bool>(x: &[T]) -> usize {
+fn index_in<T: Element, const MAX: bool>(x: &[T]) -> usize {
     with_lanes!(T, L => {
         if let Some(last) = x.last_chunk::<L>() {
             // No closure: it would be compiled without the instructions of the level.
-            if let Some(place) = first_index::<T, ByValue<MAX>, L>(x, last) {
-                return place;
+            if let Some(index) = first_index::<T, ByValue<MAX>, L>(x, last) {
+                return index;
             }
             return first_index::<T, ByRank<MAX>, L>(x, last).unwrap_or(0);
         }
@@ -202,7 +202,7 @@ fn place_in<T: Element, const MAX: bool>(x: &[T]) -> usize {
     best.index
 }
 
-/// The best places of many sequences so far.
+/// The best indices of many sequences so far.
 pub(crate) struct ArgEach<T: Element, const MAX: bool> {
     best: Vec<Indexed<T>>,
     /// The number of the next row.
@@ -298,9 +298,9 @@ mod tests {
         ranks.iter().position(|rank| rank == best).expect("it is there")
     }
 
-    /// Places, and the extremes that stand there.
+    /// Indices, and the extremes that stand there.
     fn agree<T: Element, const MAX: bool>(values: &[T]) {
-        let place = ArgExtreme::<MAX>;
+        let arg = ArgExtreme::<MAX>;
         let value = Extreme::<MAX, false>;
         for (width, rows, gap) in [
             (1, 1, 0),
@@ -327,11 +327,11 @@ mod tests {
             let x = picked(values, rows * stride - gap, width * 31 + rows);
             let shape = format!("{rows} x {width}, {gap} between, largest: {MAX}");
             let tile = Tile { x: &x[..], valid: None };
-            let mut places: ArgEach<T, MAX> = place.many(width, 7, rows);
-            places.feed(Portable, tile, stride);
+            let mut indices: ArgEach<T, MAX> = arg.many(width, 7, rows);
+            indices.feed(Portable, tile, stride);
             let mut extremes = value.many(width, 7, rows);
             extremes.feed(Portable, tile, stride);
-            let found = places.finish().nodes.into_iter().zip(extremes.finish().nodes);
+            let found = indices.finish().nodes.into_iter().zip(extremes.finish().nodes);
             for (c, (found, extreme)) in found.enumerate() {
                 let column = x[c..].iter().step_by(stride).copied();
                 let at = expected::<T, MAX>(column);
@@ -341,7 +341,7 @@ mod tests {
             }
             if gap == 0 {
                 let (mut out, mut extremes) = (vec![Indexed::NONE; rows], vec![T::default(); rows]);
-                place.rows(Portable, tile, width, &mut out, &mut Vec::new());
+                arg.rows(Portable, tile, width, &mut out, &mut Vec::new());
                 value.rows(Portable, tile, width, &mut extremes, &mut Vec::new());
                 for (r, row) in x.chunks(width).enumerate() {
                     let at = expected::<T, MAX>(row.iter().copied());
@@ -349,7 +349,7 @@ mod tests {
                     assert!(extremes[r].is_same(row[at].canonical()), "{shape}, row {r}");
                 }
             }
-            let mut one: ArgOne<T, MAX> = place.one(0);
+            let mut one: ArgOne<T, MAX> = arg.one(0);
             let mut extreme = value.one(0);
             for x in x.chunks(9777) {
                 one.feed(Portable, Tile { x, valid: None });

@@ -1,7 +1,7 @@
 //! Accumulators that remember where their best came from.
 //!
 //! Many sequences at once: each step brings one element to each, and two instructions more than
-//! the extreme alone keep the number of the step. So a place is found in the pass that finds the
+//! the extreme alone keep the number of the step. So a index is found in the pass that finds the
 //! extreme, and nothing is searched for afterwards.
 
 use super::Element;
@@ -140,7 +140,7 @@ impl<T: Element, O: Order<T>, const L: usize> ArgLanes<T, O, L> {
         !unsure
     }
 
-    /// The first place of the best, of one sequence that came in runs of `L`: run `r` began at
+    /// The first index of the best, of one sequence that came in runs of `L`: run `r` began at
     /// `L r`, but the one after `whole` of them `back` elements before. Nothing if the order is not
     /// sure of it.
     #[inline(always)]
@@ -163,25 +163,26 @@ impl<T: Element, O: Order<T>, const L: usize> ArgLanes<T, O, L> {
         if O::is_vague(best[0]) {
             return None;
         }
-        let (long, whole, back) = (T::place(L), T::place(whole), T::place(back));
-        let mut places = [T::LAST; L];
+        let (long, whole, back) =
+            (T::rank_of_index(L), T::rank_of_index(whole), T::rank_of_index(back));
+        let mut indices = [T::LAST; L];
         for l in 0..L {
             let back = if steps[l] == whole { back } else { T::Rank::default() };
-            let place = steps[l] * long + T::place(l) - back;
-            places[l] = if keys[l] == best[0] { place } else { T::LAST };
+            let index = steps[l] * long + T::rank_of_index(l) - back;
+            indices[l] = if keys[l] == best[0] { index } else { T::LAST };
         }
         let mut half = L / 2;
         while half > 0 {
             for l in 0..half {
-                places[l] = places[l].min(places[l + half]);
+                indices[l] = indices[l].min(indices[l + half]);
             }
             half /= 2;
         }
-        Some(T::index(places[0]))
+        Some(T::index(indices[0]))
     }
 }
 
-/// The first place of the best of elements that end with `last`, fewer than 2³¹; nothing if the
+/// The first index of the best of elements that end with `last`, fewer than 2³¹; nothing if the
 /// order is not sure of it.
 #[inline(always)]
 pub(super) fn first_index<T: Element, O: Order<T>, const L: usize>(
@@ -189,14 +190,14 @@ pub(super) fn first_index<T: Element, O: Order<T>, const L: usize>(
     last: &[T; L],
 ) -> Option<usize> {
     let (runs, rest) = x.as_chunks::<L>();
-    let mut placed = ArgLanes::<T, O, L>::new();
+    let mut lanes = ArgLanes::<T, O, L>::new();
     for (step, run) in runs.iter().enumerate() {
-        placed.take(run, T::place(step));
+        lanes.take(run, T::rank_of_index(step));
     }
     // What is no whole run is taken with some that were taken before: that changes nothing.
     let back = if rest.is_empty() { 0 } else { L - rest.len() };
     if back > 0 {
-        placed.take(last, T::place(runs.len()));
+        lanes.take(last, T::rank_of_index(runs.len()));
     }
-    placed.first(runs.len(), back)
+    lanes.first(runs.len(), back)
 }

@@ -16,7 +16,7 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
     type One = BothRunning<T, A, B, A::One, B::One>;
     type Many = BothRunning<T, A, B, A::Many, B::Many>;
     const GRAIN: usize = if A::GRAIN > B::GRAIN { A::GRAIN } else { B::GRAIN };
-    /// What stands in the place of a null differs between the two.
+    /// What stands in place of a null differs between the two.
     const NEEDS_VALIDITY: bool = true;
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use super::log::{log, log_single};
 use super::pow::{pow, pow_i64, pow_single, pow_u64};
 use super::{LANES, Simd};
 
-/// A signed integer of an element's size: its rank, or a place.
+/// A signed integer of an element's size: its rank, or an index.
 pub(crate) trait Rank:
     Copy
     + Ord
@@ -130,9 +130,9 @@ pub(crate) trait Element:
     fn rank(self, reversed: bool) -> Self::Rank;
     /// What has that rank: of NaN, the canonical one.
     fn of_rank(rank: Self::Rank, reversed: bool) -> Self;
-    /// A place below 2^31, in the size of a rank.
-    fn place(index: usize) -> Self::Rank;
-    fn index(place: Self::Rank) -> usize;
+    /// An index below 2^31, in the size of a rank.
+    fn rank_of_index(index: usize) -> Self::Rank;
+    fn index(rank: Self::Rank) -> usize;
 
     /// An exact integer in this type, if it fits. Floats round it.
     fn from_integer(x: i128) -> Option<Self>;
@@ -259,12 +259,12 @@ macro_rules! float {
             type Rank = $rank;
             const LAST: $rank = <$rank>::MAX;
             #[inline(always)]
-            fn place(index: usize) -> $rank {
+            fn rank_of_index(index: usize) -> $rank {
                 index as $rank
             }
             #[inline(always)]
-            fn index(place: $rank) -> usize {
-                place as usize
+            fn index(rank: $rank) -> usize {
+                rank as usize
             }
             #[inline(always)]
             fn rank(self, reversed: bool) -> $rank {
@@ -424,12 +424,12 @@ macro_rules! integer {
             type Rank = i64;
             const LAST: i64 = i64::MAX;
             #[inline(always)]
-            fn place(index: usize) -> i64 {
+            fn rank_of_index(index: usize) -> i64 {
                 index as i64
             }
             #[inline(always)]
-            fn index(place: i64) -> usize {
-                place as usize
+            fn index(rank: i64) -> usize {
+                rank as usize
             }
             #[inline(always)]
             fn rank(self, reversed: bool) -> i64 {

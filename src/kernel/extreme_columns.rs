@@ -35,7 +35,7 @@ pub(super) trait Lanes<T: Element, const L: usize>: Copy {
 /// Not zero if either is a NaN.
 #[inline(always)]
 pub(super) fn oddness<T: Element>(a: T, b: T) -> T::Rank {
-    if a.is_nan() | b.is_nan() { T::place(usize::MAX) } else { T::Rank::default() }
+    if a.is_nan() | b.is_nan() { T::rank_of_index(usize::MAX) } else { T::Rank::default() }
 }
 
 /// Results of as many sequences as there are columns.
@@ -181,7 +181,7 @@ fn take_steps<T: Element, A: Lanes<T, L>, const L: usize>(
     for steps in parts {
         for step in steps {
             if let Some(x) = x[step * stride..].first_chunk() {
-                taken.take(x, T::place(step));
+                taken.take(x, T::rank_of_index(step));
             }
         }
     }

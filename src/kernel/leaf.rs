@@ -83,7 +83,7 @@ impl<K: Terms<N>, const N: usize> OpenLeaf<K, N> {
         if T::NEEDS_SCALE { self.add(simd, held) } else { self.add_plainly(simd, held) }
     }
 
-    /// The elements, with the shift in the place of nulls.
+    /// The elements, with the shift in place of nulls.
     #[inline(always)]
     fn hold<T: Element>(&mut self, x: &[T], valid: &[bool], held: &mut [f64]) {
         if self.valid == 0

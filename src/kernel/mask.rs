@@ -79,7 +79,7 @@ pub(crate) fn and_rows(rows: &[bool], width: usize, first: usize, valid: &mut [b
     }
 }
 
-/// Copies what is valid, and puts `fill` in the place of the rest.
+/// Copies what is valid, and puts `fill` in place of the rest.
 #[inline(always)]
 pub(crate) fn copy_valid<T: Copy>(x: &[T], valid: &[bool], fill: T, out: &mut [T]) {
     for ((out, x), valid) in out.iter_mut().zip(x).zip(valid) {
@@ -87,7 +87,7 @@ pub(crate) fn copy_valid<T: Copy>(x: &[T], valid: &[bool], fill: T, out: &mut [T
     }
 }
 
-/// Puts `fill` in the place of what is not valid.
+/// Puts `fill` in place of what is not valid.
 #[inline(always)]
 pub(crate) fn fill_invalid<T: Copy>(valid: &[bool], fill: T, x: &mut [T]) {
     for (x, valid) in x.iter_mut().zip(valid) {

@@ -19,7 +19,7 @@ pub(crate) struct Tile<'a, T> {
 }
 
 impl<T: Element> Tile<'_, T> {
-    /// The same with another value in the place of nulls.
+    /// The same with another value in place of nulls.
     #[inline(always)]
     pub(crate) fn refilled<'s>(&'s self, fill: T, workspace: &'s mut Vec<T>) -> Tile<'s, T> {
         let Some(valid) = self.valid else { return *self };
@@ -69,7 +69,7 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     #[allow(dead_code, reason = "only x86-64 has AVX-512")]
     const WIDEST: bool = false;
 
-    /// What stands in the place of a null.
+    /// What stands in place of a null.
     fn fill(self) -> T;
     /// The node of no elements.
     fn empty(self) -> Self::Node;

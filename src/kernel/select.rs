@@ -1,8 +1,8 @@
-//! The element of a place in the order of all, found by selection: nothing is sorted.
+//! An element by its index in sorted order, found by selection: nothing is sorted.
 //!
 //! ```text
 //! while there are many: count the keys in buckets of one width, from the smallest to the largest;
-//!     keep those of the bucket that the place falls in
+//!     keep those of the bucket that the index falls in
 //! then quickselect
 //! ```
 
@@ -14,21 +14,21 @@ const MANY: usize = 1 << 18;
 /// Buckets, as a power of two: their counts stay in L1.
 const BUCKETS_LOG: u32 = 11;
 
-/// The key of a place in the order of all, counted from 0, and the next one, if there is one. The
+/// The key at an index in sorted order, counted from 0, and the next one, if there is one. The
 /// keys come in any order and go out in another; `None` if `go_on` said no.
 pub(crate) fn select<R: Rank>(
     keys: &mut Vec<R>,
-    place: usize,
+    index: usize,
     go_on: &dyn Fn() -> bool,
 ) -> Option<(R, Option<R>)> {
-    let mut place = place;
+    let mut index = index;
     // The smallest key above those that are kept.
     let mut above: Option<R> = None;
     while keys.len() > MANY {
         let (low, high) = bounds(keys, go_on)?;
         let spread = distance(high, low);
         if spread == 0 {
-            let next = if place + 1 < keys.len() { Some(low) } else { above };
+            let next = if index + 1 < keys.len() { Some(low) } else { above };
             return Some((low, next));
         }
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(BUCKETS_LOG);
@@ -42,11 +42,11 @@ pub(crate) fn select<R: Rank>(
         }
         let mut before = 0;
         let chosen = counts.iter().position(|count| {
-            let is_here = place < before + count;
+            let is_here = index < before + count;
             before += if is_here { 0 } else { *count };
             is_here
         })?;
-        place -= before;
+        index -= before;
         // Kept in place: what is written is behind what is read.
         let (mut kept, len) = (0, keys.len());
         for first in (0..len).step_by(MANY) {
@@ -65,7 +65,7 @@ pub(crate) fn select<R: Rank>(
         }
         keys.truncate(kept);
     }
-    let (_, key, rest) = keys.select_nth_unstable(place);
+    let (_, key, rest) = keys.select_nth_unstable(index);
     let key = *key;
     Some((key, rest.iter().min().copied().or(above)))
 }
@@ -116,14 +116,14 @@ mod tests {
                 let keys: Vec<i64> = (0..len).map(|_| spread(next())).collect();
                 let mut sorted = keys.clone();
                 sorted.sort_unstable();
-                for place in [0, len / 3, len / 2, len - 1] {
-                    let found = select(&mut keys.clone(), place, &|| true).unwrap();
-                    assert_eq!(found, (sorted[place], sorted.get(place + 1).copied()));
+                for index in [0, len / 3, len / 2, len - 1] {
+                    let found = select(&mut keys.clone(), index, &|| true).unwrap();
+                    assert_eq!(found, (sorted[index], sorted.get(index + 1).copied()));
                     let narrow: Vec<i32> = keys.iter().map(|key| (*key % 70_000) as i32).collect();
                     let mut sorted = narrow.clone();
                     sorted.sort_unstable();
-                    let found = select(&mut narrow.clone(), place, &|| true).unwrap();
-                    assert_eq!(found, (sorted[place], sorted.get(place + 1).copied()));
+                    let found = select(&mut narrow.clone(), index, &|| true).unwrap();
+                    assert_eq!(found, (sorted[index], sorted.get(index + 1).copied()));
                 }
             }
         }

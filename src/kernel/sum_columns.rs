@@ -145,7 +145,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         self.nodes = Some(all);
     }
 
-    /// Makes place for rows of the open leaf up to number `rows`.
+    /// Reserves memory for rows of the open leaf up to number `rows`.
     #[inline(always)]
     fn grow(&mut self, rows: usize) {
         let wanted = rows.min(self.lane_count) * self.width;

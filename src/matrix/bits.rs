@@ -56,7 +56,7 @@ impl<'a> Bits<'a> {
         if left >= 64 { word } else { word & ((1 << left) - 1) }
     }
 
-    /// The bytes that hold the bits of `range`, and the place of the first in the first of them.
+    /// The bytes that hold the bits of `range`, and the position of the first in the first of them.
     pub(super) fn bytes_of(&self, range: Range<usize>) -> (&'a [u8], usize) {
         debug_assert!(range.end <= self.len);
         let (from, to) = (self.offset + range.start, self.offset + range.end);
@@ -183,13 +183,13 @@ pub(crate) fn expand(nulls: &NullBuffer, times: usize) -> Result<NullBuffer> {
     from_bits(bits.len * times, |i| bits.get(i / times))
 }
 
-/// Of `len` values, those at `places` null; `None` if there are no places.
+/// Of `len` values, those at `indices` null; `None` if there are none.
 ///
 /// # Errors
 ///
 /// As [`from_words`].
-pub(crate) fn null_at(len: usize, places: &[usize]) -> Result<Option<NullBuffer>> {
-    if places.is_empty() {
+pub(crate) fn null_at(len: usize, indices: &[usize]) -> Result<Option<NullBuffer>> {
+    if indices.is_empty() {
         return Ok(None);
     }
     let mut words = Output::<u64>::new(len.div_ceil(64))?;
@@ -197,7 +197,7 @@ pub(crate) fn null_at(len: usize, places: &[usize]) -> Result<Option<NullBuffer>
     if let Some(last) = words.last_mut() {
         *last = first(*last, (len - 1) % 64 + 1);
     }
-    places.iter().for_each(|place| words[place / 64] &= !(1 << (place % 64)));
+    indices.iter().for_each(|index| words[index / 64] &= !(1 << (index % 64)));
     words.iter_mut().for_each(|word| *word = word.to_le());
     Ok(Some(NullBuffer::new(BooleanBuffer::new(words.into_buffer(), 0, len))))
 }

@@ -58,14 +58,14 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// Puts `fill` in the place of those of `range` that are not valid; `x` are those elements.
+    /// Puts `fill` in place of those of `range` that are not valid; `x` are those elements.
     pub(crate) fn fill<T: Copy>(&self, range: Range<usize>, fill: T, x: &mut [T]) {
         self.each_run(range, |at, valid| {
             self.level.run(Fill { valid, fill, x: &mut x[at] });
         });
     }
 
-    /// Copies the elements `x` of `range` to `out`, with `fill` in the place of those that are not
+    /// Copies the elements `x` of `range` to `out`, with `fill` in place of those that are not
     /// valid.
     pub(crate) fn copy<T: Copy>(&self, range: Range<usize>, x: &[T], fill: T, out: &mut [T]) {
         self.each_run(range, |at, valid| {
@@ -87,7 +87,7 @@ impl<'a> Mask<'a> {
     }
 }
 
-/// Puts `fill` in the place of what is not valid.
+/// Puts `fill` in place of what is not valid.
 pub(crate) fn fill_null<T: Copy>(level: Level, valid: &[bool], fill: T, x: &mut [T]) {
     level.run(Fill { valid, fill, x });
 }

@@ -2,7 +2,7 @@
 //!
 //! No matrix, but what needs only its own row computes on them too: element by element on all
 //! elements one behind the other, or row by row on all rows of one length, which are a matrix that
-//! is read by its offsets. Results go back to the places of their rows.
+//! is read by its offsets. Results go back to the indices of their rows.
 
 use std::ops::Range;
 use std::sync::Arc;

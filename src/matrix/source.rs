@@ -11,7 +11,7 @@ use super::view::{Part, Scratch, TILE, View, steps};
 use crate::dispatch::{Level, run};
 use crate::kernel::{GatherRows, Tile};
 
-/// What a tile holds in the place of nulls, and whether it says which elements are valid.
+/// What a tile holds in place of nulls, and whether it says which elements are valid.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<T> {
     pub(crate) fill: T,

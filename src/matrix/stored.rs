@@ -59,7 +59,7 @@ impl<'a, T: Number> Slice<'a, T> {
         }
     }
 
-    /// The elements `range` with `fill` in the place of nulls: themselves if none is null, or a copy
+    /// The elements `range` with `fill` in place of nulls: themselves if none is null, or a copy
     /// in `scratch`.
     pub(super) fn filled<'s>(
         &'s self,
@@ -95,7 +95,7 @@ impl<'a, T: Number> Slice<'a, T> {
         held
     }
 
-    /// Writes the elements `range` to `out`, with `fill` in the place of nulls.
+    /// Writes the elements `range` to `out`, with `fill` in place of nulls.
     pub(super) fn fill_into(&self, mask: &Mask<'_>, range: Range<usize>, fill: T, out: &mut [T]) {
         match self.values() {
             Some(values) => mask.copy(range.clone(), &values[range], fill, out),

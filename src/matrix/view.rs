@@ -325,7 +325,7 @@ impl<'a, T: Number> Part<'a, T> {
         }
     }
 
-    /// The elements `range`, counted row by row, with `fill` in the place of nulls.
+    /// The elements `range`, counted row by row, with `fill` in place of nulls.
     pub(crate) fn flat<'s>(
         &'s self,
         range: Range<usize>,
@@ -362,7 +362,7 @@ impl<'a, T: Number> Part<'a, T> {
         scratch
     }
 
-    /// Writes the elements of a column in `rows`, with `fill` in the place of nulls, to every
+    /// Writes the elements of a column in `rows`, with `fill` in place of nulls, to every
     /// `step`th element of `out` from number `at` on.
     fn scatter(
         &self,
@@ -383,7 +383,7 @@ impl<'a, T: Number> Part<'a, T> {
         }
     }
 
-    /// The elements of whole rows, with zero in the place of nulls.
+    /// The elements of whole rows, with zero in place of nulls.
     pub(crate) fn flat_rows<'s>(
         &'s self,
         rows: Range<usize>,
@@ -411,7 +411,7 @@ impl<'a, T: Number> Part<'a, T> {
         Tile { x: self.flat(range, fill, scratch), valid }
     }
 
-    /// The block `rows × columns`, row by row, with `fill` in the place of nulls, and how far
+    /// The block `rows × columns`, row by row, with `fill` in place of nulls, and how far
     /// apart its rows lie. Only a dense part gives more than [`TILE`] elements without a copy.
     pub(crate) fn block<'s>(
         &'s self,
@@ -485,7 +485,7 @@ impl<'a, T: Number> Part<'a, T> {
         (Tile { x, valid }, stride)
     }
 
-    /// The elements of one column in `rows`, with `fill` in the place of nulls.
+    /// The elements of one column in `rows`, with `fill` in place of nulls.
     pub(crate) fn column<'s>(
         &'s self,
         column: usize,

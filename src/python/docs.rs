@@ -7,11 +7,11 @@ use super::results::tuple_name;
 use crate::compute::registry::{Argument, ArgumentKind, Gives};
 use crate::compute::{Function, OptionKind, OptionSpec, OptionValue};
 
-/// The options that may be given by place: `axis` of a reduction, as in NumPy.
+/// The options that are positional too: `axis` of a reduction, as in NumPy.
 pub(super) fn positional_options(
     function: &'static Function,
 ) -> impl Iterator<Item = &'static OptionSpec> {
-    function.options.iter().filter(|option| option.by_place)
+    function.options.iter().filter(|option| option.positional)
 }
 
 /// `(x, axis=None, *, skip_nulls=True, min_count=1, width=None)`.
@@ -27,7 +27,7 @@ pub(super) fn signature(function: &'static Function) -> String {
     let mut parameters: Vec<String> = function.arguments.iter().map(argument).collect();
     parameters.extend(positional_options(function).map(set));
     parameters.push("*".to_owned());
-    parameters.extend(function.options.iter().filter(|option| !option.by_place).map(set));
+    parameters.extend(function.options.iter().filter(|option| !option.positional).map(set));
     parameters.push("width=None".to_owned());
     format!("({})", parameters.join(", "))
 }

@@ -43,7 +43,7 @@ struct From<'py> {
 /// The parts of some expressions.
 struct Parts<'py> {
     parts: Vec<Part<'py>>,
-    /// What columns hold; a column is named by its place here.
+    /// What columns hold; a column is named by its index here.
     columns: Vec<Value>,
     /// Objects that were taken, by the part that they are.
     taken: Vec<Option<(Expr, From<'py>)>>,
@@ -110,7 +110,7 @@ impl<'py> Parts<'py> {
         Ok(Some(Part::Call { expr, function, options, from }))
     }
 
-    /// The part of a place, as an argument.
+    /// The part of an index, as an argument.
     fn part(
         &mut self,
         function: &Function,
@@ -143,7 +143,7 @@ impl<'py> Parts<'py> {
         Ok((expr, from))
     }
 
-    /// The calls of some places.
+    /// The calls of some indices.
     fn calls(&self, wanted: &[usize]) -> Vec<Expr> {
         let calls = wanted.iter().filter_map(|at| match self.parts.get(*at) {
             Some(Part::Call { expr, .. }) => Some(expr.clone()),
@@ -153,7 +153,7 @@ impl<'py> Parts<'py> {
     }
 }
 
-/// The column of a place.
+/// The column of an index.
 fn column(columns: &[Value], name: &str) -> Result<Value> {
     let value = name.parse::<usize>().ok().and_then(|at| columns.get(at));
     let missing =

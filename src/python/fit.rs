@@ -36,7 +36,7 @@ impl PyFit {
         Kind::Value.error(format!("{name}: rows were scaled already, so no more are measured"))
     }
 
-    /// Puts another state in the place of its own, which it gives.
+    /// Puts another state in place of its own, which it gives.
     fn replaced(&self, state: State) -> State {
         let mut own = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *own, state)

@@ -32,7 +32,7 @@ pub(super) struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    /// Sorts what was given by place and by name, and takes it; `None` if the first argument is
+    /// Sorts what was given by position and by name, and takes it; `None` if the first argument is
     /// read batch by batch.
     pub(super) fn new(
         function: &'static Function,
@@ -44,11 +44,11 @@ impl<'py> Call<'py> {
         let mut given: Vec<Option<Bound<'py, PyAny>>> = vec![None; arguments.len()];
         let mut options = Options::new();
         let mut width = None;
-        let mut by_place = docs::positional_options(function);
+        let mut own = docs::positional_options(function);
         for (i, object) in positional.iter().enumerate() {
             match given.get_mut(i) {
                 Some(slot) => *slot = Some(object.clone()),
-                None => match by_place.next() {
+                None => match own.next() {
                     Some(spec) => {
                         options = options.set(spec.name, option::take(name, spec, object)?);
                     }
@@ -154,7 +154,7 @@ fn is_brief(function: &Function, values: &[Value]) -> bool {
 fn too_many(function: &'static Function, got: usize) -> PyErr {
     let most = function.arguments.len() + docs::positional_options(function).count();
     Kind::Type.error(format!(
-        "{}: expected at most {most} arguments by place, got {got}; its signature is {}{}",
+        "{}: expected at most {most} positional arguments, got {got}; its signature is {}{}",
         function.name,
         function.name,
         docs::signature(function)
@@ -167,7 +167,7 @@ fn pairs<'py>(
     options.into_iter().flat_map(|options| options.iter().map(Ok))
 }
 
-/// The function of place `I` in the table, as CPython calls it.
+/// The function of index `I` in the table, as CPython calls it.
 unsafe extern "C" fn built_in<const I: usize>(
     _: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -178,7 +178,7 @@ unsafe extern "C" fn built_in<const I: usize>(
         // SAFETY: CPython's vector call passes `positional` borrowed objects, then one for each
         // entry of the tuple `names`, which may be null; `object` takes references of its own.
         let object = |i: usize| unsafe { Bound::from_borrowed_ptr(py, *arguments.add(i)) };
-        let places = usize::try_from(positional).unwrap_or(0);
+        let positionals = usize::try_from(positional).unwrap_or(0);
         // SAFETY: as above: null or a tuple.
         let names = unsafe { Bound::from_borrowed_ptr_or_opt(py, names) };
         let result = match registry::list_functions().nth(I) {
@@ -186,15 +186,15 @@ unsafe extern "C" fn built_in<const I: usize>(
             Some(function) => guarded(function.name, || {
                 let names = names.as_ref().map(|names| names.cast::<PyTuple>()).transpose()?;
                 let named = names.into_iter().flat_map(|names| {
-                    names.iter().enumerate().map(|(i, name)| Ok((name, object(places + i))))
+                    names.iter().enumerate().map(|(i, name)| Ok((name, object(positionals + i))))
                 });
-                let positional: Vec<_> = (0..places).map(object).collect();
+                let positional: Vec<_> = (0..positionals).map(object).collect();
                 match Call::new(function, &positional, named)? {
                     Some(call) => call.run(py, function),
                     None => {
                         let options = PyDict::new(py);
                         for (i, name) in names.into_iter().flatten().enumerate() {
-                            options.set_item(name, object(places + i))?;
+                            options.set_item(name, object(positionals + i))?;
                         }
                         streamed(py, function, &positional, Some(&options))
                     }
@@ -211,7 +211,7 @@ unsafe extern "C" fn built_in<const I: usize>(
     })
 }
 
-/// [`built_in`] for eight places after each multiple of eight that is named.
+/// [`built_in`] for eight indices after each multiple of eight that is named.
 macro_rules! built_ins {
     ($($eight:literal)*) => {
         [$(

@@ -43,7 +43,7 @@ pub(super) fn take(
 /// The `width` to reshape to, or none.
 pub(super) fn width(function: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     const WIDTH: OptionSpec =
-        OptionSpec { name: "width", kind: OptionKind::Count(0), doc: "", by_place: false };
+        OptionSpec { name: "width", kind: OptionKind::Count(0), doc: "", positional: false };
     if object.is_none() {
         return Ok(None);
     }

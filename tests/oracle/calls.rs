@@ -346,12 +346,12 @@ fn options(function: &Function, element: &DataType, second: &Second) -> Vec<Chos
                 }
             }
             if kind("min") == Some(OptionKind::Bound) {
-                let (least, most) = bounds(element);
+                let (min, max) = bounds(element);
                 let both = |a: OptionValue, b: OptionValue| [("min", a), ("max", b)];
-                add(&both(least.into(), most.into()), true);
+                add(&both(min.into(), max.into()), true);
                 // The wrong way round: the highest wins.
-                add(&both(most.into(), least.into()), true);
-                add(&both(OptionValue::None, (most as f64 + 0.5).into()), true);
+                add(&both(max.into(), min.into()), true);
+                add(&both(OptionValue::None, (max as f64 + 0.5).into()), true);
             }
         }
     }

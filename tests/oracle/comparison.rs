@@ -37,7 +37,7 @@ pub fn is_null(x: &Table) -> Answer {
     Ok(Outcome::of_table(&Table { element: DataType::Boolean, width: x.width, rows }))
 }
 
-/// The value in the place of each null element; null rows stay.
+/// The value in place of each null element; null rows stay.
 pub fn fill_null(x: &Table, value: &Other) -> Answer {
     let value = match value {
         Other::Number(number) => number_held(x, Number::Float(*number))?,
@@ -64,7 +64,7 @@ fn number_held(x: &Table, number: Number) -> Result<Other, Failure> {
     held(&x.element, number).map(Other::Scalar).ok_or(refused)
 }
 
-/// Null in the place of each NaN.
+/// Null in place of each NaN.
 pub fn nan_to_null(x: &Table) -> Answer {
     let one = |v: &Option<Number>| v.filter(|v| !v.is_nan());
     let rows = x.rows.iter().map(|row| row.as_ref().map(|row| row.iter().map(one).collect()));

@@ -246,13 +246,13 @@ pub fn cast(x: &Table, settings: &Settings) -> Answer {
         _ if x.element == *to => Ok(v),
         Number::Float(v) if to.is_floating() => Ok(rounded(to, v)),
         Number::Float(v) => {
-            let (least, greatest) = limits(to);
-            let fits = v.fract() == 0.0 && (least..=greatest).contains(&(v as i128));
+            let (min, max) = limits(to);
+            let fits = v.fract() == 0.0 && (min..=max).contains(&(v as i128));
             if settings.safe && (v.is_nan() || !fits) {
                 return Err(Fault::Overflow);
             }
             // `as` cuts off, keeps in bounds and makes 0 of NaN.
-            Ok(integer(to, (v as i128).clamp(least, greatest)).unwrap())
+            Ok(integer(to, (v as i128).clamp(min, max)).unwrap())
         }
         Number::Int(v) if *to == DataType::Float32 => Ok(Number::Float((v as f32).into())),
         Number::UInt(v) if *to == DataType::Float32 => Ok(Number::Float((v as f32).into())),
@@ -271,8 +271,8 @@ pub fn cast(x: &Table, settings: &Settings) -> Answer {
 
 /// The integer that is the same modulo 2 to the bits of the type.
 fn wrapped(to: &DataType, x: i128) -> Number {
-    let (least, greatest) = limits(to);
-    integer(to, (x - least).rem_euclid(greatest - least + 1) + least).unwrap()
+    let (min, max) = limits(to);
+    integer(to, (x - min).rem_euclid(max - min + 1) + min).unwrap()
 }
 
 pub fn transpose(x: &Table) -> Outcome {

@@ -103,7 +103,7 @@ impl Number {
     }
 }
 
-/// The least and the greatest integer of a type.
+/// The smallest and the largest integer of a type.
 pub fn limits(element: &DataType) -> (i128, i128) {
     let bits = 8 * element.primitive_width().expect("a type of numbers") as u32;
     if element.is_unsigned_integer() {
@@ -115,9 +115,9 @@ pub fn limits(element: &DataType) -> (i128, i128) {
 
 /// The integer in a type, if it fits.
 pub fn integer(element: &DataType, x: i128) -> Option<Number> {
-    let (least, greatest) = limits(element);
-    let made = || if least == 0 { Number::UInt(x as u64) } else { Number::Int(x as i64) };
-    (least..=greatest).contains(&x).then(made)
+    let (min, max) = limits(element);
+    let made = || if min == 0 { Number::UInt(x as u64) } else { Number::Int(x as i64) };
+    (min..=max).contains(&x).then(made)
 }
 
 /// A float64 rounded once to a type of floats.
@@ -186,14 +186,14 @@ pub fn tame(element: &DataType, random: &mut Random, y: bool) -> Number {
     }
     // Squares fit; unsigned y are no larger than unsigned x.
     let bits = 8 * element.primitive_width().unwrap() as u32;
-    let (least, greatest) = match (element.is_unsigned_integer(), y) {
+    let (min, max) = match (element.is_unsigned_integer(), y) {
         (true, false) => (1i64 << (bits / 2 - 1), (1i64 << (bits / 2)) - 1),
         (true, true) => (1, 1i64 << (bits / 2 - 1)),
         (false, _) => (1, (1i64 << (bits / 2 - 1)) - 1),
     };
     // Small ones are as likely as large ones.
-    let span = [(greatest - least) as u64, 3.min(greatest - least) as u64][random.below(2)];
-    let x = least + (random.next() >> 8) as i64 % (span as i64 + 1);
+    let span = [(max - min) as u64, 3.min(max - min) as u64][random.below(2)];
+    let x = min + (random.next() >> 8) as i64 % (span as i64 + 1);
     let x = if !element.is_unsigned_integer() && random.below(2) == 0 { -x } else { x };
     let x = if !y && !element.is_unsigned_integer() && random.below(9) == 0 { 0 } else { x };
     integer(element, x.into()).unwrap()
@@ -205,8 +205,8 @@ pub fn wild(element: &DataType, random: &mut Random) -> Number {
     if element.is_floating() {
         return rounded(element, f64::from_bits(bits));
     }
-    let (least, greatest) = limits(element);
-    integer(element, least + i128::from(bits) % (greatest - least + 1)).unwrap()
+    let (min, max) = limits(element);
+    integer(element, min + i128::from(bits) % (max - min + 1)).unwrap()
 }
 
 /// What is at the edges of a type: what arrays hide under their nulls, too.
@@ -222,8 +222,8 @@ pub fn extremes(element: &DataType) -> Vec<Number> {
             .map(Number::Float)
             .to_vec();
     }
-    let (least, greatest) = limits(element);
-    let all = [least, greatest, least + 1, greatest - 1, 0, -1, 1];
+    let (min, max) = limits(element);
+    let all = [min, max, min + 1, max - 1, 0, -1, 1];
     all.into_iter().filter_map(|x| integer(element, x)).collect()
 }
 

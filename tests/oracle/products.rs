@@ -254,10 +254,11 @@ pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
     match query {
         Other::Row(query) => {
             // The rows found, at most k.
-            let (mut places, mut scores) = filled(whole(query), settings.k.min(x.rows.len()));
-            places.retain(Option::is_some);
+            let (mut indices_found, mut scores) =
+                filled(whole(query), settings.k.min(x.rows.len()));
+            indices_found.retain(Option::is_some);
             scores.retain(Option::is_some);
-            let parts = [Part::of_values(&indices, &places), Part::of_values(&to, &scores)];
+            let parts = [Part::of_values(&indices, &indices_found), Part::of_values(&to, &scores)];
             Ok(Outcome { parts: parts.into() })
         }
         Other::Matrix(queries) => {
@@ -265,11 +266,11 @@ pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
                 let found = query.map(|query| filled(Some(query), settings.k));
                 (found.as_ref().map(|f| f.0.clone()), found.map(|f| f.1))
             });
-            let (places, scores): (Vec<_>, Vec<_>) = each.unzip();
+            let (indices_found, scores): (Vec<_>, Vec<_>) = each.unzip();
             let table = |element: &DataType, rows| {
                 Part::of_table(&Table { element: element.clone(), width: settings.k, rows })
             };
-            Ok(Outcome { parts: vec![table(&indices, places), table(&to, scores)] })
+            Ok(Outcome { parts: vec![table(&indices, indices_found), table(&to, scores)] })
         }
         other => panic!("{other:?} is no query"),
     }

@@ -27,7 +27,7 @@ fn sequences(x: &Table, axis: Option<i64>) -> Vec<(Vec<Option<Number>>, bool)> {
 fn reduced(
     x: &Table,
     settings: &Settings,
-    least: usize,
+    min_count: usize,
     to: &DataType,
     f: impl Fn(Sequence<'_>) -> Option<Number>,
 ) -> Answer {
@@ -35,7 +35,7 @@ fn reduced(
     for (index, (sequence, row_is_null)) in sequences(x, settings.axis).into_iter().enumerate() {
         let valid = sequence.iter().flatten().count();
         let is_null = row_is_null
-            || valid < settings.min_count.max(least)
+            || valid < settings.min_count.max(min_count)
             || !settings.skip_nulls && valid < sequence.len();
         if is_null {
             values.push(None);
@@ -53,9 +53,14 @@ fn reduced(
 }
 
 /// The same for floats, made as float64 and rounded once.
-fn reals(x: &Table, settings: &Settings, least: usize, f: impl Fn(Sequence<'_>) -> f64) -> Answer {
+fn reals(
+    x: &Table,
+    settings: &Settings,
+    min_count: usize,
+    f: impl Fn(Sequence<'_>) -> f64,
+) -> Answer {
     let to = real_type(&x.element);
-    reduced(x, settings, least, &to, |sequence| Some(rounded(&to, f(sequence))))
+    reduced(x, settings, min_count, &to, |sequence| Some(rounded(&to, f(sequence))))
 }
 
 /// The numbers as float64.
@@ -130,24 +135,24 @@ pub fn exact_quotient(sum: i128, count: i128) -> f64 {
     if sum < 0 { -magnitude } else { magnitude }
 }
 
-pub fn extreme(x: &Table, settings: &Settings, greatest: bool) -> Answer {
-    reduced(x, settings, 1, &x.element, |s| best(s, greatest).map(|(_, value)| value))
+pub fn extreme(x: &Table, settings: &Settings, max: bool) -> Answer {
+    reduced(x, settings, 1, &x.element, |s| best(s, max).map(|(_, value)| value))
 }
 
-pub fn place(x: &Table, settings: &Settings, greatest: bool) -> Answer {
+pub fn arg_extreme(x: &Table, settings: &Settings, max: bool) -> Answer {
     reduced(x, settings, 1, &DataType::Int64, |s| {
-        best(s, greatest).map(|(index, _)| Number::Int(index as i64))
+        best(s, max).map(|(index, _)| Number::Int(index as i64))
     })
 }
 
 /// The first of the best; the first NaN if there is one.
-fn best(x: Sequence<'_>, greatest: bool) -> Option<(usize, Number)> {
+fn best(x: Sequence<'_>, max: bool) -> Option<(usize, Number)> {
     let valid = || x.iter().enumerate().filter_map(|(i, v)| v.map(|v| (i, v)));
     if let Some(nan) = valid().find(|(_, v)| v.is_nan()) {
         return Some(nan);
     }
     valid().reduce(|a, b| {
-        let better = if greatest { precedes(a.1, b.1) } else { precedes(b.1, a.1) };
+        let better = if max { precedes(a.1, b.1) } else { precedes(b.1, a.1) };
         if better { b } else { a }
     })
 }
@@ -185,7 +190,7 @@ pub fn norm(x: &Table, settings: &Settings) -> Answer {
     })
 }
 
-/// By sorting; what lies between two places as it is written in NumPy's documentation.
+/// By sorting; what lies between two ranks as it is written in NumPy's documentation.
 pub fn quantile(x: &Table, settings: &Settings, q: f64, interpolation: &str) -> Answer {
     reals(x, settings, 1, |s| {
         let mut sorted: Vec<Number> = s.iter().flatten().copied().collect();
@@ -197,8 +202,8 @@ pub fn quantile(x: &Table, settings: &Settings, q: f64, interpolation: &str) -> 
             (_, true) => Ordering::Greater,
             _ => Ordering::Equal,
         });
-        let place = q * (sorted.len() - 1) as f64;
-        let (index, part) = (place.floor() as usize, place.fract());
+        let rank = q * (sorted.len() - 1) as f64;
+        let (index, part) = (rank.floor() as usize, rank.fract());
         let a = sorted[index].to_f64();
         let b = sorted[(index + 1).min(sorted.len() - 1)].to_f64();
         // Halves and parts of numbers whose sum or distance is past float64.
@@ -209,7 +214,7 @@ pub fn quantile(x: &Table, settings: &Settings, q: f64, interpolation: &str) -> 
             "higher" => b,
             "midpoint" if sum.is_finite() => sum / 2.0,
             "midpoint" => a / 2.0 + b / 2.0,
-            "nearest" => sorted[place.round_ties_even() as usize].to_f64(),
+            "nearest" => sorted[rank.round_ties_even() as usize].to_f64(),
             "linear" if !distance.is_finite() => a * (1.0 - part) + b * part,
             "linear" if part < 0.5 => a + distance * part,
             "linear" => b - distance * (1.0 - part),

@@ -11,7 +11,7 @@ use super::order::{
 use super::outcome::Outcome;
 use super::spec::{Answer, Order, Settings, real_type};
 
-/// The numbers of a sequence that are not null, with their places.
+/// The numbers of a sequence that are not null, with their indices.
 type Sequence<'a> = &'a [Option<f64>];
 
 /// What is done to elements: `(x · power − offset − rest) / divisor`.
@@ -82,16 +82,16 @@ pub fn minmax_scale(x: &Table, settings: &Settings) -> Answer {
         if valid().any(f64::is_nan) {
             return Some(Found { offset: f64::NAN, divisor: f64::NAN, ..NONE });
         }
-        // Of zeros the least is −0, which shows in x − least.
+        // Of zeros the smallest is −0, which shows in x − min.
         let zero = valid().any(|v| v == 0.0 && v.is_sign_negative());
-        let least = valid().fold(f64::INFINITY, f64::min);
-        let least = if least == 0.0 && zero { -0.0 } else { least };
-        let greatest = valid().fold(f64::NEG_INFINITY, f64::max);
-        if least.is_finite() && greatest.is_finite() && (greatest - least).is_infinite() {
-            let (power, offset) = (0.5, least / 2.0);
-            return Some(Found { power, offset, rest: 0.0, divisor: greatest / 2.0 - offset });
+        let min = valid().fold(f64::INFINITY, f64::min);
+        let min = if min == 0.0 && zero { -0.0 } else { min };
+        let max = valid().fold(f64::NEG_INFINITY, f64::max);
+        if min.is_finite() && max.is_finite() && (max - min).is_infinite() {
+            let (power, offset) = (0.5, min / 2.0);
+            return Some(Found { power, offset, rest: 0.0, divisor: max / 2.0 - offset });
         }
-        Some(Found { offset: least, divisor: not_zero(greatest - least), ..NONE })
+        Some(Found { offset: min, divisor: not_zero(max - min), ..NONE })
     })
 }
 
@@ -157,8 +157,8 @@ pub fn softmax(x: &Table) -> Answer {
             return None;
         };
         let values: Vec<f64> = row.iter().flatten().map(|v| v.to_f64()).collect();
-        let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let powers: Vec<f64> = values.iter().map(|v| (v - greatest).exp()).collect();
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let powers: Vec<f64> = values.iter().map(|v| (v - max).exp()).collect();
         let sum = ordered_sum(&powers);
         within.extend(powers.iter().map(|power| power / sum * relative + smallest));
         Some(powers.iter().map(|power| Some(rounded(&to, power / sum))).collect())

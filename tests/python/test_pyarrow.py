@@ -173,7 +173,7 @@ def test_columns_are_refused_at_once_where_one_value_is_taken():
         ),
         (
             lambda: ra.pyarrow.expression("clip", "e", 1, 2, 3, type=X.type),
-            "clip: expected at most 2 values by place, got 3",
+            "clip: expected at most 2 positional values, got 3",
         ),
         (
             lambda: ra.pyarrow.expression("clip", "e", 1, min=2, type=X.type),

@@ -105,7 +105,7 @@ class Bar:
     suites
         Where it is looked for.
     limit
-        The least figure, or the greatest if ``at_most``.
+        The smallest figure, or the largest if ``at_most``.
     peer
         Whose time is compared with ours, if any.
     cells

@@ -18,7 +18,7 @@ def as_values(result: Any) -> Values:
     """Turn what a contestant gave into a NumPy array.
 
     Numbers, NumPy and JAX arrays, Arrow arrays, tables of one column, polars Series and frames.
-    Of what a search gives, the places are taken.
+    Of what a search gives, the indices are taken.
     """
     result = getattr(result, "indices", result)
     if hasattr(result, "combine_chunks"):  # a pyarrow table or chunked array
@@ -75,5 +75,5 @@ def check(cell: Cell, name: str, result: Any, answer: Answer, accumulate: str) -
         worst = np.unravel_index(np.argmax(wrong), wrong.shape)
         raise MismatchError(
             f"{cell.name}: expected {answer.ref[worst]} {within} from {name} at "
-            f"{[int(place) for place in worst]}, got {got[worst]}; its time would mean nothing"
+            f"{[int(index) for index in worst]}, got {got[worst]}; its time would mean nothing"
         )

@@ -151,7 +151,7 @@ def _write(args: argparse.Namespace, results: Sequence[SuiteResult], console: Co
 
 
 def below(
-    results: Sequence[SuiteResult], least: float, peers: Sequence[str]
+    results: Sequence[SuiteResult], min_ratio: float, peers: Sequence[str]
 ) -> list[tuple[str, str, float]]:
     """List the cells whose ratio to one of some peers is below a number."""
     return [
@@ -159,7 +159,7 @@ def below(
         for result in results
         for one in result.cells
         for ratio in one.ratios
-        if ratio.peer in peers and ratio.ratio < least
+        if ratio.peer in peers and ratio.ratio < min_ratio
     ]
 
 

@@ -16,7 +16,7 @@ HEAD = """# The comparison
 
 Written by `make perf` from the newest record of each suite, measured [like this](README.md). A
 ratio is the peer's time over ours, with its 95 % interval: above 1 we are faster, ≈ marks a tie.
-The roofline is the least time in which the memory can move the bytes that must move, over our
+The roofline is the shortest time in which the memory can move the bytes that must move, over our
 time.
 """
 

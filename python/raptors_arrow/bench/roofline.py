@@ -34,9 +34,9 @@ class Roofline:
     bandwidth
         GB/s by kind and threads, such as ``{"read/1": 20.1, "read/2": 31.0}``.
     seconds
-        The least time with all threads.
+        The shortest time with all threads.
     share
-        The least time over ours: 1.0 is as fast as the memory.
+        The shortest time over ours: 1.0 is as fast as the memory.
     """
 
     read_bytes: int
@@ -59,7 +59,7 @@ def kinds_of(read: int, written: int) -> tuple[Kind, ...]:
 
 
 def bound(read: int, written: int, bandwidth: Mapping[Kind, float]) -> float:
-    """Give the least seconds for reading and writing some bytes, from GB/s of "read" and "copy"."""
+    """Give the fewest seconds to read and write some bytes, from GB/s of "read" and "copy"."""
     kinds = kinds_of(read, written)
     copied = written if "copy" in kinds else 0
     seconds = 0.0
@@ -86,5 +86,5 @@ def roofline(
 ) -> Roofline:
     """Put a measured time beside the bound of all threads."""
     full = {kind: best[f"{kind}/{threads}"] for kind in kinds_of(read, written)}
-    least = bound(read, written, full)
-    return Roofline(read, written, dict(best), least, least / ours)
+    shortest = bound(read, written, full)
+    return Roofline(read, written, dict(best), shortest, shortest / ours)

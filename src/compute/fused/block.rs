@@ -9,7 +9,7 @@ use crate::dispatch::{run, settings};
 use crate::error::Result;
 use crate::matrix::{self, Bits, Mask, Matrix, Number, Reader, Scratch};
 
-/// Which rows and elements are null at some place of a chain.
+/// Which rows and elements are null at some node of a chain.
 #[derive(Clone, Default)]
 pub(in crate::compute) struct Nulls {
     /// Rows that are null as a whole.
@@ -38,7 +38,7 @@ impl Nulls {
         Ok(Self { rows, elements, may_miss_rows: self.may_miss_rows })
     }
 
-    /// The same with null rows in the place of rows that have a null.
+    /// The same with null rows in place of rows that have a null.
     pub(super) fn whole_rows(&self, rows: usize, width: usize) -> Result<Self> {
         let Some(elements) = &self.elements else { return Ok(self.clone()) };
         let bits = Bits::new(elements);
@@ -55,7 +55,7 @@ impl Nulls {
     }
 }
 
-/// Whole rows at some place of a chain.
+/// Whole rows at some node of a chain.
 #[derive(Clone, Copy)]
 pub(in crate::compute) struct Block<'t> {
     /// The number of its first row, and how many there are.
@@ -94,7 +94,7 @@ impl<'t> Block<'t> {
         scratch
     }
 
-    /// Its elements as `T`, with `fill` in the place of nulls.
+    /// Its elements as `T`, with `fill` in place of nulls.
     pub(super) fn filled<'s, T: Number>(
         &self,
         reader: &Reader<T>,

@@ -10,7 +10,7 @@ use crate::matrix::Matrix;
 /// A call whose first argument is the matrix of a pass, or what another call gives.
 pub(crate) struct Link<'v> {
     pub(crate) function: &'static Function,
-    /// The link that gives its first argument, by its place among all, which is before its own;
+    /// The link that gives its first argument, by its index among all, which is before its own;
     /// none for the matrix itself.
     pub(crate) after: Option<usize>,
     /// The arguments behind the first.
@@ -74,7 +74,7 @@ fn bound<'a>(link: &Link<'a>, arguments: &'a [Value]) -> Result<Box<dyn Driven +
     })
 }
 
-/// The arguments of each link, with an outline in the place of the first; `None` if one of them
+/// The arguments of each link, with an outline in place of the first; `None` if one of them
 /// does not take part in a pass over tiles.
 fn outlined(x: &Matrix, links: &[Link<'_>]) -> Option<Vec<Vec<Value>>> {
     let mut arguments: Vec<Vec<Value>> = Vec::with_capacity(links.len());
@@ -118,12 +118,12 @@ fn chain<'a>(
     driven: &'a [Box<dyn Driven + 'a>],
 ) -> Result<Option<Chain<'a>>> {
     let Some(mut fused) = Fused::new(x)? else { return Ok(None) };
-    let mut places = Vec::with_capacity(links.len());
+    let mut nodes = Vec::with_capacity(links.len());
     for ((link, call), given) in links.iter().zip(driven).zip(arguments) {
-        let before = link.after.map_or(Fused::ROOT, |before| places[before]);
+        let before = link.after.map_or(Fused::ROOT, |before| nodes[before]);
         let bytes = given[1..].iter().map(bytes_of).sum();
         let Some(stage) = call.stage(fused.nulls(before))? else { return Ok(None) };
-        places.push(match stage {
+        nodes.push(match stage {
             Stage::Step(stepped) => fused.step(before, stepped, bytes),
             Stage::Sink(sink) => {
                 fused.sink(before, sink, bytes);
@@ -131,7 +131,7 @@ fn chain<'a>(
             }
         });
         if link.is_wanted && !call.is_sink() {
-            fused.keep(places[places.len() - 1])?;
+            fused.keep(nodes[nodes.len() - 1])?;
         }
     }
     let work = fused.work();

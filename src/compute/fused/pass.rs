@@ -33,7 +33,7 @@ pub(crate) struct Fused<'a> {
     operand_bytes: usize,
 }
 
-/// A place of a chain: what is there, and what follows.
+/// A node of a chain: what is there, and what follows.
 struct Node<'a> {
     /// What makes it; none for the matrix itself.
     step: Option<Box<dyn Step + 'a>>,
@@ -46,7 +46,7 @@ struct Node<'a> {
 }
 
 impl<'a> Fused<'a> {
-    /// The place of the matrix itself.
+    /// The node of the matrix itself.
     pub(crate) const ROOT: usize = 0;
 
     /// A pass without steps over `x`; `None` if its rows do not lie one behind the other.
@@ -66,12 +66,12 @@ impl<'a> Fused<'a> {
         Ok(Some(Self { x, chunks, nodes: vec![root], sinks: Vec::new(), operand_bytes: 0 }))
     }
 
-    /// The nulls at a place.
+    /// The nulls at a node.
     pub(in crate::compute) fn nulls(&self, node: usize) -> &Nulls {
         &self.nodes[node].nulls
     }
 
-    /// Adds a step after a place, which reads so many bytes of operands, and gives its place.
+    /// Adds a step after a node, which reads so many bytes of operands, and gives its node.
     pub(in crate::compute) fn step(
         &mut self,
         node: usize,
@@ -88,7 +88,7 @@ impl<'a> Fused<'a> {
         made
     }
 
-    /// Adds a sink at a place, which reads so many bytes of operands: the next result.
+    /// Adds a sink at a node, which reads so many bytes of operands: the next result.
     pub(in crate::compute) fn sink(
         &mut self,
         node: usize,
@@ -100,7 +100,7 @@ impl<'a> Fused<'a> {
         self.operand_bytes = self.operand_bytes.saturating_add(operand_bytes);
     }
 
-    /// Keeps what is at a place: the next result.
+    /// Keeps what is at a node: the next result.
     pub(crate) fn keep(&mut self, node: usize) -> Result<()> {
         let Node { element, nulls, whole_rows, .. } = &self.nodes[node];
         let sink = WholeSink::new(self.x, element, nulls.clone(), *whole_rows)?;

@@ -1,6 +1,6 @@
 //! Arithmetic: element by element, with a number, a row, a column or a matrix, or alone.
 
-use super::{X, argument, option, placed};
+use super::{X, argument, option, positional};
 use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
@@ -20,11 +20,11 @@ pub(super) const AXIS: OptionSpec = option(
     "0: a 1-D y holds one value per row; None or 1: one per column.",
 );
 const DECIMALS: OptionSpec =
-    placed("decimals", OptionKind::Count(0), "How many digits behind the point are left.");
+    positional("decimals", OptionKind::Count(0), "How many digits behind the point are left.");
 const LOWEST: OptionSpec =
-    placed("min", OptionKind::Bound, "Smaller elements become this; None leaves them.");
+    positional("min", OptionKind::Bound, "Smaller elements become this; None leaves them.");
 const HIGHEST: OptionSpec =
-    placed("max", OptionKind::Bound, "Larger elements become this; None leaves them.");
+    positional("max", OptionKind::Bound, "Larger elements become this; None leaves them.");
 
 /// Arithmetic of a matrix with an operand.
 const fn binary(

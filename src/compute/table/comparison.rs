@@ -79,9 +79,9 @@ pub(super) static TABLE: &[Function] = &[
             Choice::FillNull,
             &[X, VALUE],
             &[AXIS],
-            "Another value in the place of each null element.",
+            "Another value in place of each null element.",
         )
     },
-    choice("nan_to_null", Choice::NanToNull, &[X], &[], "Null in the place of each NaN."),
+    choice("nan_to_null", Choice::NanToNull, &[X], &[], "Null in place of each NaN."),
     alone("isfinite", Operation::IsFinite, "Whether each element is neither infinite nor a NaN."),
 ];

@@ -34,10 +34,10 @@ const fn argument(name: &'static str, kind: ArgumentKind, doc: &'static str) -> 
 }
 
 const fn option(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionSpec {
-    OptionSpec { name, kind, doc, by_place: false }
+    OptionSpec { name, kind, doc, positional: false }
 }
 
-/// An option that Python takes by place too.
-const fn placed(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionSpec {
-    OptionSpec { name, kind, doc, by_place: true }
+/// An option that Python takes positionally too.
+const fn positional(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionSpec {
+    OptionSpec { name, kind, doc, positional: true }
 }

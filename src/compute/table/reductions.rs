@@ -1,14 +1,17 @@
 //! Reductions: one number in all, per column or per row.
 
-use super::{X, option, placed};
+use super::{X, option, positional};
 use crate::compute::Interpolation;
 use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::reduce::Statistic;
 use crate::compute::registry::{Driver, Function, Gives, NullRule};
 
-const AXIS: OptionSpec =
-    placed("axis", OptionKind::Axis(None), "None: one result; 0: one per column; 1: one per row.");
+const AXIS: OptionSpec = positional(
+    "axis",
+    OptionKind::Axis(None),
+    "None: one result; 0: one per column; 1: one per row.",
+);
 const SKIP_NULLS: OptionSpec = option(
     "skip_nulls",
     OptionKind::Flag(true),
@@ -27,7 +30,7 @@ const ORD: OptionSpec = option(
     "2: the root of the sum of squares; 1: the sum of magnitudes; inf: the largest magnitude.",
 );
 
-const Q: OptionSpec = placed(
+const Q: OptionSpec = positional(
     "q",
     OptionKind::Fraction,
     "Which: 0 is the smallest element, 0.5 the median, 1 the largest.",
@@ -62,7 +65,7 @@ const fn reduction(
     }
 }
 
-/// An element of a place in the order of all.
+/// An element by its index in sorted order.
 const fn ordered(
     name: &'static str,
     options: &'static [OptionSpec],

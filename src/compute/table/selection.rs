@@ -1,12 +1,13 @@
 //! Selection: the rows that are nearest to vectors.
 
-use super::{ROWS, argument, option, placed};
+use super::{ROWS, argument, option, positional};
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
 const QUERY: Argument =
     argument("query", ArgumentKind::Queries, "One vector as wide as x, or a matrix of them.");
-const K: OptionSpec = placed("k", OptionKind::Count(10), "How many rows to give for each vector.");
+const K: OptionSpec =
+    positional("k", OptionKind::Count(10), "How many rows to give for each vector.");
 const METRIC: OptionSpec = option(
     "metric",
     OptionKind::Choice(&["cosine", "dot", "l2", "l1", "ip", "euclidean", "cityblock"]),

@@ -1,12 +1,12 @@
 //! Element types and shapes.
 
-use super::{X, option, placed};
+use super::{X, option, positional};
 use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Driver, Function, Gives, NullRule};
 
 const TYPE: OptionSpec =
-    placed("type", OptionKind::Type, "The element type to change to, or its name.");
+    positional("type", OptionKind::Type, "The element type to change to, or its name.");
 const SAFE: OptionSpec = option(
     "safe",
     OptionKind::Flag(true),

@@ -88,7 +88,7 @@ pub(super) trait Measure<T: Number + Real>: Copy + Sync {
     const WHOLE_ROWS: bool = false;
 }
 
-/// A divisor; 1 in the place of 0, which leaves the zeros above it alone.
+/// A divisor; 1 in place of 0, which leaves the zeros above it alone.
 fn not_zero(divisor: f64) -> f64 {
     if divisor == 0.0 { 1.0 } else { divisor }
 }

@@ -144,14 +144,14 @@ impl<T: Native> Packed<T> {
     }
 
     pub(super) fn panel(&self, i: usize) -> PanelOf<'_, T> {
-        let (first, columns, width) = self.place(i);
+        let (first, columns, width) = self.bounds(i);
         let elements = &self.elements()[first * self.depth..][..width * self.depth];
         PanelOf { elements, width, first, columns }
     }
 
     /// The first column of a panel, its columns, and the elements of a row of it.
     #[inline(always)]
-    fn place(&self, i: usize) -> (usize, usize, usize) {
+    fn bounds(&self, i: usize) -> (usize, usize, usize) {
         let first = i * self.panel;
         let columns = self.panel.min(self.columns - first);
         (first, columns, columns.next_multiple_of(self.lanes))
@@ -162,7 +162,7 @@ impl<T: Native> Packed<T> {
     pub(crate) fn fill_row(&mut self, k: usize, mut put: impl FnMut(Range<usize>, &mut [T])) {
         let Self { depth, columns, panel, .. } = *self;
         for i in 0..columns.div_ceil(panel) {
-            let (first, columns, width) = self.place(i);
+            let (first, columns, width) = self.bounds(i);
             let at = self.elements.from + first * depth + k * width;
             let (to, zeros) = self.elements.held[at..at + width].split_at_mut(columns);
             put(first..first + columns, to);
@@ -192,7 +192,7 @@ impl<T: Native> Packed<T> {
         let b = b.transposed();
         let Some(columns_of_b) = b.rows_in_order() else { return };
         for i in 0..columns.len().div_ceil(self.panel) {
-            let (first, count, width) = self.place(i);
+            let (first, count, width) = self.bounds(i);
             let at = self.elements.from + first * self.depth;
             let panel = &mut self.elements.held[at..at + width * rows.len()];
             for some in crate::matrix::steps(0..count, TURNED) {

@@ -39,7 +39,7 @@ impl Column {
         Matrix::from_field(&self.field, &self.arrays)
     }
 
-    /// Nulls of another type in the place of its rows.
+    /// Nulls of another type in place of its rows.
     fn nulls_of(&self, element: &DataType, rows: usize) -> Self {
         let field = Field::new(self.field.name(), element.clone(), true);
         Self { field: Arc::new(field), arrays: vec![new_null_array(element, rows)] }
