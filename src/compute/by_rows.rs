@@ -42,7 +42,7 @@ const BLOCK: usize = 8192;
 
 /// Bytes that such a function moves, whose results are stored as `to`.
 pub(super) fn work(x: &Matrix, to: &DataType) -> Work {
-    let size = to.primitive_width().unwrap_or(8);
+    let size = matrix::size_of_element(to).unwrap_or(8);
     Work {
         family: Family::Elementwise,
         bytes_read: x.bytes(),

@@ -11,7 +11,7 @@ use super::registry::{ArgumentKind, Function};
 use super::{Operand, Options, Per, Value, arithmetic};
 use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, size_of_element};
 
 /// A matrix that the call made from an argument, or the argument itself.
 pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
@@ -81,7 +81,7 @@ impl<D: std::ops::Deref<Target: Driven>> Prepared<D> {
 pub(super) fn conversion(x: &Matrix, y: &Matrix) -> Option<(&'static str, Work)> {
     let to = x.element_type();
     (y.element_type() != to).then(|| {
-        let size = to.primitive_width().unwrap_or(8);
+        let size = size_of_element(to).unwrap_or(8);
         let bytes_written = y.rows().saturating_mul(y.width()).saturating_mul(size);
         let (family, bytes_read) = (Family::Elementwise, y.bytes());
         (CONVERT, Work { family, bytes_read, bytes_written, has_vdsp: false })

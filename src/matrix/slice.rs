@@ -11,7 +11,9 @@ use arrow_schema::{Field, FieldRef, Schema};
 
 use super::scattered::{Offsets, Scattered};
 use super::source::{Source, TileWorkspace, Wanted};
-use super::{Chunk, Column, Form, Matrix, Number, TILE, Values, some_nulls, steps};
+use super::{
+    Chunk, Column, Form, Matrix, Number, TILE, Values, size_of_element, some_nulls, steps,
+};
 #[cfg(feature = "python")]
 use super::{build, from_bits};
 use crate::dispatch::run;
@@ -50,7 +52,7 @@ impl Matrix {
 
     fn chunk_of(&self, chunk: &Chunk, rows: Range<usize>) -> Chunk {
         let len = rows.len();
-        let size = self.element.primitive_width().unwrap_or(0);
+        let size = size_of_element(&self.element).unwrap_or(0);
         let cut = |nulls: &Option<NullBuffer>, each: usize| {
             some_nulls(nulls.as_ref().map(|n| n.slice(rows.start * each, len * each)).as_ref())
         };

@@ -73,6 +73,14 @@ STEPS = {
     "single": lambda f, c, d, x: f("cast", x, "float32"),
     "double": lambda f, c, d, x: f("cast", x, "float64"),
     "byte": lambda f, c, d, x: f("cast", x, "int8", safe=False),
+    "exp": lambda f, c, d, x: f("exp", x),
+    "log": lambda f, c, d, x: f("log", x),
+    "power": lambda f, c, d, x: f("power", x, 2),
+    "sign": lambda f, c, d, x: f("sign", x),
+    "round": lambda f, c, d, x: f("round", x, 1),
+    "smaller": lambda f, c, d, x: f("minimum", x, d.row),
+    "fill": lambda f, c, d, x: f("fill_null", x, 1),
+    "denan": lambda f, c, d, x: f("nan_to_null", x),
     "normalize": lambda f, c, d, x: f("normalize", x),
     "softmax": lambda f, c, d, x: f("softmax", x),
     "standardize": lambda f, c, d, x: f("standardize", x, axis=1),
@@ -86,6 +94,14 @@ ENDS = {
         for name in ("sum", "mean", "min", "max", "count", "var", "std", "norm", "argmin", "argmax")
         for axis in (None, 0, 1)
     },
+    **{
+        name: lambda f, c, d, x, name=name: f(name, x, d.row)
+        for name in ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal")
+    },
+    **{name: lambda f, c, d, x, name=name: f(name, x) for name in ("isnan", "isfinite", "is_null")},
+    "above": lambda f, c, d, x: f("greater", x, c("y")),
+    "median": lambda f, c, d, x: f("median", x, axis=1),
+    "quantile": lambda f, c, d, x: f("quantile", x, 0.3, axis=0),
     "strict": lambda f, c, d, x: f("sum", x, axis=0, skip_nulls=False),
     "many": lambda f, c, d, x: f("mean", x, axis=1, min_count=3),
     "dot": lambda f, c, d, x: f("dot", x, d.row),
@@ -154,6 +170,23 @@ def test_a_fused_chain_has_the_bits_of_its_calls(dtype, shape, nulls, seed, step
     if not any(isinstance(one[0], type) for one in eager):
         together = evaluate_all(exprs, {}, data.columns.get)
         assert [seen(one) for one in together] == eager
+
+
+def test_every_function_of_rows_is_in_a_chain():
+    used = set()
+
+    def noted(name, x, *args, **options):
+        used.add(name)
+        return x
+
+    data = Data("float32", (2, 2), "", 0)
+    for step in (*STEPS.values(), *ENDS.values()):
+        step(noted, data.columns.get, data, None)
+    functions = map(ra.get_function, ra.list_functions())
+    by_row = {f.name for f in functions if f.gives in ("rows", "numbers", "reduced")}
+    # Names of the same functions, and products with whole matrices, which are never fused.
+    apart = {"sum_axis0", "mean_axis0", "mean_axis1", "matmul", "pairwise"}
+    assert by_row - used == apart
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -128,3 +128,10 @@ def test_it_shows_its_shape_its_type_and_its_first_rows():
     html = ra.as_matrix(COLUMN)._repr_html_()
     assert html.startswith("<table><caption>Matrix: 4 x 2 float32</caption>")
     assert html.count("<tr>") == 4
+
+
+def test_rows_of_flags_are_sliced_as_others():
+    x = np.arange(12.0).reshape(4, 3)
+    flags = ra.greater(ra.as_matrix(x), 4.0)
+    assert (flags[1:3].to_numpy() == (x > 4)[1:3]).all()
+    assert flags[2].to_pyarrow().to_pylist() == (x > 4)[2].tolist()

@@ -11,7 +11,7 @@ use super::{Block, LEAF_ROWS, Nulls, Parts, Sink, Step, Stepped};
 use crate::compute::Value;
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::Result;
-use crate::matrix::{Matrix, Scratch, steps};
+use crate::matrix::{self, Matrix, Scratch, steps};
 
 /// Elements of a tile: two buffers of float32, or one of float64, are a 32 KiB L1.
 const TILE: usize = 4096;
@@ -151,7 +151,7 @@ impl<'a> Fused<'a> {
             chunks: &chunks,
             nodes: &nodes,
             width: x.width(),
-            size: x.element_type().primitive_width().unwrap_or(8),
+            size: matrix::size_of_element(x.element_type()).unwrap_or(8),
             of_tile,
             level: plan.level(machine()),
             failed: &failed,
@@ -265,7 +265,7 @@ impl Pass<'_, '_> {
         for (i, child) in children.iter().enumerate() {
             let Node { step: Some(step), element, .. } = &self.nodes[*child] else { continue };
             let mut made = workspace.free.pop().unwrap_or_default();
-            made.resize(len * width * element.primitive_width().unwrap_or(8));
+            made.resize(len * width * matrix::size_of_element(element).unwrap_or(8));
             if let Some(input) = &input {
                 let tile = input.tile(rows, width, nulls);
                 made.missing.extend_from_slice(tile.missing);

@@ -29,7 +29,7 @@ impl<'x> WholeSink<'x> {
         nulls: Nulls,
         whole_rows: bool,
     ) -> Result<Self> {
-        let size = to.primitive_width().unwrap_or(8);
+        let size = matrix::size_of_element(to).unwrap_or(8);
         let like = Like::new(x, to, size)?;
         Ok(Self { x, like, nulls, whole_rows, size, missing: Mutex::default() })
     }
