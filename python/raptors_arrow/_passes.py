@@ -1,38 +1,83 @@
 """The passes that expressions take over a stream.
 
 What measures all rows before it scales one (`standardize`, `center`, `minmax_scale` and `normalize`
-by columns) takes a pass of its own. A source that can be read again is; a reader is read once, so
-there it is refused.
+by columns), and what all rows are reduced to beside them (``x - x.mean(axis=0)``), takes a pass of
+its own. A source that can be read again is; a reader is read once, so there it is refused.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from raptors_arrow import _native
 from raptors_arrow._reading import Ahead
-from raptors_arrow.errors import RaptorsValueError
+from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, evaluate, evaluate_all
 from raptors_arrow.sources import Source, empty_batch
 
-__all__ = ["Fits", "check_operands", "is_rows_in_passes"]
+__all__ = ["Fits", "accumulator", "check_operands", "is_rows_in_passes", "is_statistic"]
 
 
 def is_rows_in_passes(expr: Expr) -> bool:
     """Whether it gives a value for each row, once all rows were measured."""
-    if expr.is_rows:
+    if expr.name in ("col", "lazy"):
         return True
-    if expr.name in ("col", "lazy", "len"):
+    if expr.name in ("len", "first", "last"):
         return False
     operands = [arg for arg in expr.args if isinstance(arg, Expr)]
     own = _native.get_function(expr.name).is_row_by_row(**expr.options) or _is_fit(expr)
-    return own and all(is_rows_in_passes(arg) for arg in operands)
+    # What all rows are reduced to is a number or a row beside the rows of another operand.
+    return own and any(is_rows_in_passes(arg) for arg in operands)
+
+
+def is_statistic(node: Expr) -> bool:
+    """Whether it reduces rows, which its arguments do not."""
+    if node.name in ("col", "lazy", "len") or is_rows_in_passes(node):
+        return False
+    return all(is_rows_in_passes(arg) for arg in node.args if isinstance(arg, Expr))
+
+
+def accumulator(node: Expr) -> Any:
+    """Make what reduces the rows of a stream."""
+    try:
+        return _native.Accumulator(node.name, **node.options)
+    except RaptorsTypeError as error:
+        raise RaptorsValueError(
+            f"select: {node!r} needs all rows at once, which a stream has not: read it into a "
+            "table first"
+        ) from error
 
 
 def _is_fit(node: Expr) -> bool:
     """Whether it scales rows by what it measured of all of them."""
-    if node.name in ("col", "lazy", "len"):
+    if node.name in ("col", "lazy", "len", "first", "last"):
         return False
     function = _native.get_function(node.name)
     return function.driver == "transform" and not function.is_row_by_row(**node.options)
+
+
+def _measured(expr: Expr) -> Iterator[Expr]:
+    """Go through what must be known of all rows before the rows of an expression are computed."""
+    for node in expr.walk():
+        if not is_rows_in_passes(node):
+            continue
+        if _is_fit(node):
+            yield node
+        for arg in node.args:
+            if isinstance(arg, Expr) and not is_rows_in_passes(arg):
+                yield from (n for n in arg.walk() if n.name == "len" or is_statistic(n))
+
+
+class _Rows:
+    """Counts rows, as an accumulator would."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def update(self, rows: Any) -> None:
+        self._rows += rows
+
+    def finish(self) -> int:
+        return self._rows
 
 
 class Fits:
@@ -40,8 +85,8 @@ class Fits:
 
     def __init__(self, function: str, source: Source, expressions: dict[str, Expr]) -> None:
         self._source = source
-        every = (node for expr in expressions.values() for node in expr.walk())
-        self._nodes = list({id(node): node for node in every if _is_fit(node)}.values())
+        every = (node for expr in expressions.values() for node in _measured(expr))
+        self._nodes = list({id(node): node for node in every}.values())
         if self._nodes and not source.is_repeatable:
             raise RaptorsValueError(
                 f"{function}: {self._nodes[0]!r} needs all rows before its first result, and a "
@@ -49,42 +94,53 @@ class Fits:
                 "what that gives, as in x.subtract(mean).divide(std); or pass a table, a dataset "
                 "or paths, which can be read again"
             )
-        self._done: list[tuple[Expr, Any]] = []
+        self._fits: list[tuple[Expr, Any]] = []
+        self._reduced: dict[int, Any] = {}
 
     def run(self) -> None:
         """Take the passes that measure: one, or more where what is measured was scaled before."""
-        while len(self._done) < len(self._nodes):
-            done = {id(node) for node, _ in self._done}
-            ready = [node for node in self._nodes if id(node) not in done]
-            ready = [node for node in ready if not _waits(node, done)]
-            fits = [(node, _native._Fit(node.name, **node.options)) for node in ready]
+        left = self._nodes
+        while left:
+            waiting = {id(node) for node in left}
+            ready = [node for node in left if not _waits(node, waiting)]
+            left = [node for node in left if _waits(node, waiting)]
+            states = [(node, _state(node)) for node in ready]
             columns = list(dict.fromkeys(name for node in ready for name in node.columns))
             with Ahead(self._source.batches(columns)) as ahead:
                 for batch in ahead:
                     if batch.num_rows > 0:  # lists of no rows do not say how wide the others are
-                        self._update(fits, batch)
-            self._update(fits, empty_batch(self._source.schema))  # types, if no batch came
-            self._done += fits
+                        self._update(states, batch)
+            self._update(states, empty_batch(self._source.schema))  # types, if no batch came
+            self._fits += [(node, state) for node, state in states if _is_fit(node)]
+            reduced = [(node, state) for node, state in states if not _is_fit(node)]
+            self._reduced.update((id(node), state.finish()) for node, state in reduced)
 
-    def _update(self, fits: list[tuple[Expr, Any]], batch: Any) -> None:
-        inputs = [node.args[0] for node, _ in fits]
-        values = evaluate_all(inputs, self.values(batch), batch.column)
-        for (_, fit), rows in zip(fits, values, strict=True):
-            fit.update(rows)
+    def _update(self, states: list[tuple[Expr, Any]], batch: Any) -> None:
+        inputs = [node.args[0] for node, _ in states if node.args]
+        values = iter(evaluate_all(inputs, self.values(batch), batch.column))
+        for node, state in states:
+            state.update(next(values) if node.args else batch.num_rows)
 
     def values(self, rows: Any) -> dict[int, Any]:
-        """Give the values of what was fitted, for the rows of a batch."""
-        known: dict[int, Any] = {}
-        for node, fit in self._done:
+        """Give the values of what was measured, for the rows of a batch."""
+        known = dict(self._reduced)
+        for node, fit in self._fits:
             names = rows.schema.names
             if all(name in names for name in node.columns):
                 known[id(node)] = fit.apply(evaluate(node.args[0], known, rows.column))
         return known
 
 
-def _waits(node: Expr, done: set[int]) -> bool:
-    """Whether there is something below it that must be fitted first."""
-    return any(n is not node and _is_fit(n) and id(n) not in done for n in node.walk())
+def _state(node: Expr) -> Any:
+    """Make what measures the rows of a stream."""
+    if node.name == "len":
+        return _Rows()
+    return _native._Fit(node.name, **node.options) if _is_fit(node) else accumulator(node)
+
+
+def _waits(node: Expr, waiting: set[int]) -> bool:
+    """Whether there is something below it that must be measured first."""
+    return any(below is not node and id(below) in waiting for below in node.walk())
 
 
 def check_operands(expr: Expr) -> None:

@@ -76,6 +76,14 @@ def _applied(pa: Any, node: Any, known: dict[int, Any]) -> Any:
     from raptors_arrow.expr import Expr
 
     types = [known[id(arg)] if isinstance(arg, Expr) else _type_of(pa, arg) for arg in node.args]
+    for arg, type in zip(node.args, types, strict=True):
+        number = element(pa, type)
+        if not (pa.types.is_primitive(number) or pa.types.is_null(number)) or (
+            pa.types.is_temporal(number)
+        ):
+            raise RaptorsTypeError(
+                f"{node.name}: expected numbers or lists of them, got {arg!r} of type {type}"
+            )
     if not isinstance(node.args[0], Expr):
         types.reverse()  # 1 - x has the type of x
     function = _native.get_function(node.name)

@@ -23,7 +23,7 @@ class Expr:
     """A column, data, or a function of others.
 
     Made by ``ra.col``, ``ra.lazy`` and ``ra.len``; every function of ``list_functions()`` is a
-    method, and ``+ - * / @``, ``-x`` and ``abs(x)`` are what they are for arrays.
+    method, and ``+ - * / ** @``, comparisons, ``-x`` and ``abs(x)`` are what they are for arrays.
 
     Examples
     --------
@@ -94,8 +94,35 @@ class Expr:
     def __rtruediv__(self, other: Any) -> "Expr":
         return _call("divide", other, self)
 
+    def __pow__(self, other: Any) -> "Expr":
+        return _call("power", self, other)
+
+    def __rpow__(self, other: Any) -> "Expr":
+        return _call("power", other, self)
+
     def __matmul__(self, other: Any) -> "Expr":
         return _call("matmul", self, other)
+
+    def __gt__(self, other: Any) -> "Expr":
+        return _call("greater", self, other)
+
+    def __ge__(self, other: Any) -> "Expr":
+        return _call("greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> "Expr":
+        return _call("less", self, other)
+
+    def __le__(self, other: Any) -> "Expr":
+        return _call("less_equal", self, other)
+
+    def __eq__(self, other: Any) -> "Expr":  # type: ignore[override]
+        return _call("equal", self, other)
+
+    def __ne__(self, other: Any) -> "Expr":  # type: ignore[override]
+        return _call("not_equal", self, other)
+
+    # Equality is an expression, so an expression is a key by its identity.
+    __hash__ = object.__hash__
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -334,14 +361,14 @@ class _Flat:
 
     def __init__(self, known: dict[int, Any], column: Callable[[str], Any]) -> None:
         self.parts: list[tuple[Any, ...]] = []
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         self._known, self._column = known, column
 
     def index(self, node: Expr) -> int:
         """Give the index of a part, which is added if it is new."""
         key, known = id(node), self._known
-        if key in self._places:
-            return self._places[key]
+        if key in self._indices:
+            return self._indices[key]
         if key not in known and node.name in ("col", "lazy"):
             name_or_data = node.args[0]
             known[key] = self._column(name_or_data) if node.name == "col" else name_or_data
@@ -353,14 +380,14 @@ class _Flat:
             args = [(True, self.index(a)) if isinstance(a, Expr) else (False, a) for a in node.args]
             part = (node.name, args, node.options)
         self.parts.append(part)
-        self._places[key] = len(self.parts) - 1
-        return self._places[key]
+        self._indices[key] = len(self.parts) - 1
+        return self._indices[key]
 
 
 def _apply(node: Expr, args: list[Any]) -> Any:
     function = _native.get_function(node.name)
     options = node.options
-    is_column = len(node.args) > 1 and isinstance(node.args[1], Expr)
+    is_column = len(node.args) > 1 and isinstance(node.args[1], Expr) and node.args[1].is_rows
     if is_column and function.argument_kinds[1] == "operand" and _is_plain(args[1]):
         options = {"axis": 0, **options}  # a column of numbers is one value for each row
     return function(*args, **options)

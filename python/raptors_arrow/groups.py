@@ -63,7 +63,7 @@ def group_by(source: Any, keys: Any, *, sort: bool = False, progress: Progress =
     if isinstance(keys, str):
         keys = [keys]
     if isinstance(keys, Sequence) and len(keys) > 0 and all(isinstance(k, str) for k in keys):
-        seen = as_source(source)
+        seen = as_source(source, "group_by")
         for key in keys:
             column_type(seen.schema, key)
         return GroupBy(seen, tuple(keys), sort, progress)
@@ -185,7 +185,22 @@ class GroupBy:
     def _results(
         self, function: str, named: Any, expressions: dict[str, Expr], *, is_partial: bool
     ) -> dict[str, Result]:
-        wanted = {f"{c}_{how}": expression_of(function, c, how) for c, how in named or ()}
+        wanted = {}
+        is_several = isinstance(named, Iterable) and not isinstance(named, str)
+        for pair in named if is_several else [] if named is None else [named]:
+            if not isinstance(pair, tuple | list) or [type(part) for part in pair] != [str, str]:
+                raise RaptorsTypeError(
+                    f'{function}: expected pairs such as ("emb", "mean"), or expressions by name, '
+                    f"got {pair!r}"
+                )
+            column, how = pair
+            wanted[f"{column}_{how}"] = expression_of(function, column, how)
+        for name, expr in expressions.items():
+            if not isinstance(expr, Expr):
+                raise RaptorsTypeError(
+                    f"{function}: expected an expression for {name}, got {type(expr).__name__}; "
+                    'begin one with ra.col("…")'
+                )
         wanted.update(expressions)
         if not wanted:
             raise RaptorsTypeError(f"{function}: expected expressions by name, got none")
@@ -267,7 +282,7 @@ def merge_states(states: Any, *, sort: bool = False) -> "MergedStates":
     [{'k': 'a', 'total': 2.0}, {'k': 'b', 'total': 4.0}]
     """
     each = states if isinstance(states, list | tuple) else [states]
-    return MergedStates([as_source(one) for one in each], sort)
+    return MergedStates([as_source(one, "merge_states") for one in each], sort)
 
 
 class MergedStates:

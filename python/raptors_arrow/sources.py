@@ -32,7 +32,7 @@ class Source(NamedTuple):
     table: Any = None
 
 
-def as_source(given: Any) -> Source:
+def as_source(given: Any, function: str = "source") -> Source:
     """See anything with named columns as a source; one that is seen already is itself.
 
     Raises
@@ -72,8 +72,8 @@ def as_source(given: Any) -> Source:
     if hasattr(given, "__arrow_c_array__"):
         return as_source(pa.record_batch(given))
     raise RaptorsTypeError(
-        "expected a table, a reader, a dataset, paths of Parquet or Arrow files, a frame or an "
-        f"object with __arrow_c_stream__, got {type(given).__name__}"
+        f"{function}: expected a table, a reader, a dataset, paths of Parquet or Arrow files, a "
+        f"frame or an object with __arrow_c_stream__, got {type(given).__name__}"
     )
 
 

@@ -9,8 +9,13 @@ all rows before the first result (`_passes`) reads what can be read again once m
 from collections.abc import Iterator
 from typing import Any
 
-from raptors_arrow import _native
-from raptors_arrow._passes import Fits, check_operands, is_rows_in_passes
+from raptors_arrow._passes import (
+    Fits,
+    accumulator,
+    check_operands,
+    is_rows_in_passes,
+    is_statistic,
+)
 from raptors_arrow._reading import Ahead, Progress, shown
 from raptors_arrow._types import result_type
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
@@ -60,7 +65,7 @@ def select(source: Any, /, *unnamed: Expr, progress: Progress = None, **expressi
 
 def select_all(source: Any, wanted: dict[str, Expr], progress: Progress = None) -> Any:
     """Do what `select` does, with expressions of any name."""
-    seen = _checked(source, wanted)
+    seen = _checked("select", source, wanted)
     by_row = {name: is_rows_in_passes(expr) for name, expr in wanted.items()}
     if all(by_row.values()):
         return _rows("select", seen, wanted, keep=False, progress=progress)
@@ -107,7 +112,7 @@ def with_columns(
 
 def with_all(source: Any, wanted: dict[str, Expr], progress: Progress = None) -> Any:
     """Do what `with_columns` does, with expressions of any name."""
-    seen = _checked(source, wanted)
+    seen = _checked("with_columns", source, wanted)
     for name, expr in wanted.items():
         if not is_rows_in_passes(expr):
             raise RaptorsValueError(
@@ -142,8 +147,8 @@ def named(function: str, unnamed: tuple[Any, ...], given: dict[str, Any]) -> dic
     return wanted
 
 
-def _checked(source: Any, expressions: dict[str, Expr]) -> Source:
-    seen = as_source(source)
+def _checked(function: str, source: Any, expressions: dict[str, Expr]) -> Source:
+    seen = as_source(source, function)
     for expr in expressions.values():
         result_type(expr, seen.schema)  # errors of types and names before anything is read
         if seen.table is None:
@@ -193,7 +198,7 @@ def _rows(
 
 def _with(rows: Any, expressions: dict[str, Expr], keep: bool, fits: Fits | None = None) -> Any:
     """Give a table or batch with the values of expressions."""
-    known = {} if fits is None else fits.values(rows)
+    known = _counts(expressions, rows.num_rows) if fits is None else fits.values(rows)
     values = evaluate_all(list(expressions.values()), known, rows.column)
     made = dict(zip(expressions, values, strict=True))
     if not keep:
@@ -209,17 +214,17 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
     import pyarrow as pa
 
     parts = {
-        id(node): node for e in expressions.values() for node in e.walk() if _is_statistic(node)
+        id(node): node for e in expressions.values() for node in e.walk() if is_statistic(node)
     }
     values: dict[int, Any] = {}
-    counts = [node for e in expressions.values() for node in e.walk() if node.name == "len"]
     if source.table is not None:
         rows = source.table.num_rows
-        made = evaluate_all(list(parts.values()), {}, source.table.column)
+        counts = _counts(expressions, rows)
+        made = evaluate_all(list(parts.values()), counts, source.table.column)
         values = dict(zip(parts, made, strict=True))
     else:
         fits = Fits("select", source, expressions)
-        totals = {key: _accumulator(node) for key, node in parts.items()}
+        totals = {key: accumulator(node) for key, node in parts.items()}
         fits.run()
         rows = 0
         columns = needed(expressions) or None
@@ -231,7 +236,7 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
         if rows == 0:  # no batch came, or none with rows: types are known all the same
             _update(totals, parts, empty_batch(source.schema), fits)
         values = {key: total.finish() for key, total in totals.items()}
-    values.update((id(node), rows) for node in counts)
+    values.update(_counts(expressions, rows))
     row = {}
     for name, expr in expressions.items():
         type = result_type(expr, source.schema)
@@ -246,18 +251,7 @@ def _update(totals: dict[int, Any], parts: dict[int, Expr], batch: Any, fits: Fi
         totals[key].update(values)
 
 
-def _is_statistic(node: Expr) -> bool:
-    """Whether it reduces rows, which its arguments do not."""
-    if node.name in ("col", "lazy", "len") or is_rows_in_passes(node):
-        return False
-    return all(is_rows_in_passes(arg) for arg in node.args if isinstance(arg, Expr))
-
-
-def _accumulator(node: Expr) -> Any:
-    try:
-        return _native.Accumulator(node.name, **node.options)
-    except RaptorsTypeError as error:
-        raise RaptorsValueError(
-            f"select: {node!r} needs all rows at once, which a stream has not: read it into a "
-            "table first"
-        ) from error
+def _counts(expressions: dict[str, Expr], rows: int) -> dict[int, Any]:
+    """Give the values of those parts that count the rows."""
+    every = (node for expr in expressions.values() for node in expr.walk())
+    return {id(node): rows for node in every if node.name == "len"}

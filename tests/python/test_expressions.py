@@ -69,6 +69,10 @@ def test_what_an_expression_says_of_itself():
     assert chain.columns == ("emb",) and chain.is_rows
     assert repr(-abs(E)) == "col('emb').abs().negate()"
     assert repr(1 / E) == "divide(1, col('emb'))"
+    assert repr(E**2 > 1) == "col('emb').power(2).greater(1)"
+    assert repr(1 >= E) == "col('emb').less_equal(1)"
+    assert repr(E == ra.col("w")) == "col('emb').equal(col('w'))"
+    assert {E: 1}[E] == 1
     assert not E.mean(axis=0).is_rows and not E.center().is_rows and not ra.len().is_rows
     assert repr(pickle.loads(pickle.dumps(chain))) == text
     with pytest.raises(ra.RaptorsTypeError, match="has no value yet"):
@@ -91,6 +95,45 @@ def test_rows_are_those_of_the_same_calls():
     assert got["id"].combine_chunks().equals(ra.sum(emb, axis=1).combine_chunks())
     alone = ra.select(TABLE, m=E.mean(axis=1))
     assert alone.column_names == ["m"] and alone.num_rows == TABLE.num_rows
+
+
+W = ra.col("w")
+BESIDE_ROWS = {
+    "standard": (E - E.mean(axis=0)) / E.std(axis=0),
+    "middle": E - (E.max(axis=0) + E.min(axis=0)) / 2,
+    "share": W / W.sum(),
+    "of_all": E / ra.len(),
+    "scaled": E * W.mean(),
+    "extreme": E == E.max(axis=0),
+    "twice": (E - E.mean(axis=0)).center(axis=0).norm(axis=1),
+}
+
+
+def test_what_rows_are_reduced_to_stands_beside_them(tmp_path):
+    emb, w = TABLE["emb"], TABLE["w"]
+    got = ra.with_columns(TABLE, **BESIDE_ROWS)
+    means = ra.subtract(emb, ra.mean(emb, axis=0))
+    calls = {
+        "standard": ra.divide(means, ra.std(emb, axis=0)),
+        "middle": ra.subtract(
+            emb, ra.divide(ra.add(ra.max(emb, axis=0), ra.min(emb, axis=0)), 2.0)
+        ),
+        "share": ra.divide(w, ra.sum(w)),
+        "of_all": ra.divide(emb, float(TABLE.num_rows)),
+        "scaled": ra.multiply(emb, ra.mean(w)),
+        "extreme": ra.equal(emb, ra.max(emb, axis=0)),
+        "twice": ra.norm(ra.center(means, axis=0), axis=1),
+    }
+    for name, expected in calls.items():
+        assert got[name].combine_chunks().equals(expected.combine_chunks()), name
+    # What can be read again is: once for what is measured, and again for what needs that.
+    pq.write_table(TABLE, tmp_path / "rows.parquet", row_group_size=300)
+    streamed = ra.with_columns(ds.dataset(tmp_path), **BESIDE_ROWS).read_all()
+    assert same(streamed, got)
+    squares = (E - E.mean(axis=0)).square().mean(axis=0)
+    assert same(ra.select(tmp_path, v=squares), ra.select(TABLE, v=squares))
+    with pytest.raises(ra.RaptorsValueError, match="mean.* needs all rows before its first result"):
+        ra.with_columns(TABLE.to_reader(), **BESIDE_ROWS)
 
 
 STATISTICS = {
@@ -176,8 +219,13 @@ def test_mistakes_are_said_before_anything_is_read():
         ra.select(reader(), a=1)
     with pytest.raises(ra.RaptorsTypeError, match="select: expected expressions by name"):
         ra.select(reader())
-    with pytest.raises(ra.RaptorsTypeError, match="expected a table, a reader"):
+    with pytest.raises(ra.RaptorsTypeError, match="select: expected a table, a reader"):
         ra.select(3, a=E.mean())
+    words = pa.table({"s": ["a"]})
+    with pytest.raises(
+        ra.RaptorsTypeError, match="mean: expected numbers .* col\\('s'\\) of type str"
+    ):
+        ra.select(words, a=ra.col("s").mean())
     with pytest.raises(ra.RaptorsValueError, match="no such file or directory: nowhere.parquet"):
         ra.select("nowhere.parquet", a=E.mean())
     # A table has all rows at hand.

@@ -224,6 +224,11 @@ def test_mistakes():
         groups.aggregate([("emb", "mode")])
     with pytest.raises(ra.RaptorsTypeError, match="aggregate: expected expressions by name"):
         groups.aggregate()
+    for wrong in ("mean", ("emb", "mean"), [("emb", "std", {"ddof": 1})], pl.col("emb")):
+        with pytest.raises(ra.RaptorsTypeError, match='aggregate: expected pairs such as ."emb"'):
+            groups.aggregate(wrong)
+    with pytest.raises(ra.RaptorsTypeError, match="expected an expression for m, got Expr"):
+        groups.aggregate(m=pl.col("emb"))
     with pytest.raises(ra.RaptorsOverflowError, match="sum: integer overflow in group 0"):
         big = pa.table({"k": [1, 1], "emb": vectors(np.full((2, 1), 2**63 - 1))})
         ra.group_by(big, "k").aggregate(s=E.sum(axis=0))
