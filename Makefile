@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 
 .PHONY: help test lint test-rust lint-rust doc examples package cross bars bench bench-cost perf build \
 	demo test-python types test-wheel test-wheels wheel wheels generate lint-python lint-workflows \
-	site test-engines test-site loom soak sanitize fuzz \
+	site test-datafusion bench-datafusion test-engines test-site loom soak sanitize fuzz \
 	test-peers supply-chain
 
 ## help: this list
@@ -109,8 +109,18 @@ perf: build $(VENV)/.peers
 test-python: build
 	$(BIN)/python -m pytest
 
-## test-engines: polars from the oldest on, Ray, Spark (needs Java) and Daft, in environments of their own
-test-engines: build $(foreach name,polars-oldest polars-newest cluster daft-only,$(ENGINES)/$(name)/.installed)
+## test-datafusion: the functions inside of DataFusion, in Rust, against the direct calls
+test-datafusion:
+	cargo fmt --check --manifest-path tests/datafusion/Cargo.toml
+	cargo test --locked --manifest-path tests/datafusion/Cargo.toml --target-dir target/datafusion
+
+## bench-datafusion: a query with our aggregate beside the same said with DataFusion's own functions
+bench-datafusion:
+	cargo run --locked --release --bin speed --manifest-path tests/datafusion/Cargo.toml \
+		--target-dir target/datafusion
+
+## test-engines: DataFusion in Rust, polars from the oldest on, Ray, Spark and Daft, in environments of their own
+test-engines: test-datafusion build $(foreach name,polars-oldest polars-newest cluster daft-only,$(ENGINES)/$(name)/.installed)
 	for polars in polars-oldest polars-newest; do \
 		$(ENGINES)/$$polars/$(notdir $(BIN))/python -m pytest tests/python/test_polars.py \
 			tests/python/test_polars_native.py || exit 1; \

@@ -1,6 +1,7 @@
 """Checks the crates that builds take in: licences, sources, versions and build scripts.
 
-From ``cargo metadata`` and the lock files alone, for the crate, the examples and the loom model.
+From ``cargo metadata`` and the lock files alone, for the crate, the examples, the tests in
+DataFusion and the loom model.
 Advisories are not among it: they need a database from the network.
 """
 
@@ -13,7 +14,12 @@ from pathlib import Path
 
 from written import ROOT
 
-MANIFESTS = ("Cargo.toml", "examples/Cargo.toml", "tests/loom/Cargo.toml")
+MANIFESTS = (
+    "Cargo.toml",
+    "examples/Cargo.toml",
+    "tests/datafusion/Cargo.toml",
+    "tests/loom/Cargo.toml",
+)
 
 #: Licences under which a wheel may be given to anybody.
 LICENCES = {
@@ -33,7 +39,12 @@ LICENCES = {
 
 #: Crates of which two versions are in one build, and who asks for the older one.
 TWICE = {
+    "foldhash": "hashbrown, for the tests in DataFusion",
     "getrandom": "const-random, by ahash, for arrow-array",
+    "hashbrown": "dashmap and petgraph, for the tests in DataFusion",
+    "itertools": "object_store, for the tests in DataFusion",
+    "num-bigint": "bigdecimal, for the tests in DataFusion",
+    "r-efi": "the two of getrandom, on a target that is none of ours",
     "syn": "macros of crates that have not moved to the new one",
 }
 

@@ -23,8 +23,8 @@
 pub mod buffer;
 pub mod compute;
 pub mod dispatch;
-#[cfg(any(feature = "python", test))]
-mod engine;
+#[cfg(any(feature = "datafusion", feature = "python", test))]
+pub mod engine;
 mod error;
 pub mod expr;
 #[cfg(any(feature = "python", test))]

@@ -10,7 +10,7 @@ from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, col
 
 #: What can be asked of a group.
-_STATISTICS = ("sum", "mean", "min", "max", "count", "var", "std", "norm")
+STATISTICS = ("sum", "mean", "min", "max", "count", "var", "std", "norm")
 _ENDS = ("first", "last")
 
 #: The layout of states; that of statistics is written by the native module.
@@ -44,10 +44,9 @@ def expression_of(function: str, column: str, how: str) -> Expr:
     """Give what pyarrow writes as a pair of a column and a statistic."""
     if how in _ENDS:
         return Expr(how, (col(column),), {})
-    if how not in _STATISTICS:
+    if how not in STATISTICS:
         raise RaptorsValueError(
-            f"{function}: expected one of {', '.join(_STATISTICS + _ENDS)} for {column}, "
-            f"got {how!r}"
+            f"{function}: expected one of {', '.join(STATISTICS + _ENDS)} for {column}, got {how!r}"
         )
     return Expr(how, (col(column),), {"axis": 0})
 
@@ -61,9 +60,9 @@ def result_of(function: str, schema: Any, name: str, expr: Any, is_partial: bool
     if expr.name == "len":
         return _Statistic(None, (), "count", {}, is_partial, result_type(expr, schema), "number")
     x = expr.args[0] if expr.args else None
-    if expr.name not in _STATISTICS + _ENDS or not isinstance(x, Expr) or not x.is_rows:
+    if expr.name not in STATISTICS + _ENDS or not isinstance(x, Expr) or not x.is_rows:
         raise RaptorsValueError(
-            f"{function}: expected {name} to end in one of {', '.join(_STATISTICS + _ENDS)}, of "
+            f"{function}: expected {name} to end in one of {', '.join(STATISTICS + _ENDS)}, of "
             f"values of each row, got {expr!r}"
         )
     type_of_x = result_type(x, schema)

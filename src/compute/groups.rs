@@ -172,6 +172,19 @@ impl GroupStatistic {
         })
     }
 
+    /// Takes the first of its groups out; the others are numbered from 0 on again.
+    #[must_use]
+    pub fn split_first(&mut self, groups: usize) -> Self {
+        let Self { statistic, options, is_partial, is_broken, .. } = *self;
+        let state = self.state.as_mut().map(|state| state.split_first(groups));
+        Self { statistic, options, is_partial, state, is_broken }
+    }
+
+    /// About how many bytes it holds.
+    pub fn bytes(&self) -> usize {
+        self.state.as_ref().map_or(0, |state| state.bytes())
+    }
+
     /// The results: a row for each of so many groups.
     ///
     /// # Errors
@@ -217,6 +230,8 @@ trait Grouped: Send + Any {
     fn width(&self) -> usize;
     fn update(&mut self, x: &Matrix, members: &Members, plan: &Plan) -> Result<()>;
     fn merge(&mut self, states: &StateReader<'_>, members: &Members) -> Result<()>;
+    fn split_first(&mut self, groups: usize) -> Box<dyn Grouped>;
+    fn bytes(&self) -> usize;
     fn write(self: Box<Self>, groups: usize) -> Result<StateWriter>;
     fn finish(self: Box<Self>, groups: usize) -> Result<Matrix>;
 }
@@ -392,6 +407,19 @@ where
             }
             Ok(())
         })
+    }
+
+    fn split_first(&mut self, groups: usize) -> Box<dyn Grouped> {
+        let rest = self.groups.split_off(groups.min(self.groups.len()));
+        let groups = std::mem::replace(&mut self.groups, rest);
+        let (element, to) = (self.element.clone(), self.to.clone());
+        Box::new(Self { element, to, groups, ..*self })
+    }
+
+    /// Of each group a node for a column while its leaf is filled, and one or two that are whole.
+    fn bytes(&self) -> usize {
+        let of_a_group = size_of::<Group<T, R>>() + 3 * self.width * size_of::<R::Node>();
+        self.groups.len() * of_a_group
     }
 
     fn write(mut self: Box<Self>, groups: usize) -> Result<StateWriter> {

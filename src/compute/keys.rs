@@ -379,6 +379,22 @@ impl Members {
         found.unzip()
     }
 
+    /// Rows whose groups are known: row `i` is of group `of_rows[i]`, of so many groups.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rows`] for a number that is none of a group.
+    pub fn of_groups(of_rows: &[u32], groups: usize) -> Result<Self> {
+        u32::try_from(of_rows.len()).map_err(|_| too_many(of_rows.len()))?;
+        match of_rows.iter().max() {
+            Some(most) if *most as usize >= groups => {
+                let got = *most as usize + 1;
+                Err(Error::Rows { what: "groups", expected: groups, got })
+            }
+            _ => Self::new(of_rows, groups),
+        }
+    }
+
     /// Rows in lists: list `i` is group `i`.
     pub(super) fn of_lists(lists: &[Range<usize>]) -> Result<Self> {
         let len = lists.iter().map(ExactSizeIterator::len).sum();

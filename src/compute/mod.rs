@@ -87,7 +87,7 @@ pub use groups::GroupStatistic;
 pub use keys::{Groups, Members};
 pub use metric::Metric;
 pub use operand::Operand;
-#[cfg(feature = "python")]
+#[cfg(any(feature = "datafusion", feature = "python"))]
 pub(crate) use options::TYPES;
 #[cfg(any(feature = "python", test))]
 pub(crate) use options::element_type;
@@ -131,6 +131,13 @@ impl fmt::Display for Per {
 
 /// The element types that functions compute on.
 pub(crate) const NUMBERS: &str = "elements of an integer or floating-point type";
+
+/// Whether it is a type of numbers that functions compute on.
+#[cfg(any(feature = "datafusion", feature = "python", test))]
+pub(crate) fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
+}
 
 /// Runs `$body` with `$T` standing for the type that elements of a matrix are computed in.
 macro_rules! with_wide {

@@ -60,7 +60,7 @@ impl Statistic {
     }
 
     /// The type of its results.
-    pub(super) fn result_type(self, element: &DataType) -> DataType {
+    pub(crate) fn result_type(self, element: &DataType) -> DataType {
         match self {
             Self::Sum if element.is_unsigned_integer() => DataType::UInt64,
             Self::Sum if element.is_signed_integer() => DataType::Int64,

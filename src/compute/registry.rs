@@ -225,6 +225,12 @@ impl Function {
         self.options.iter().any(|option| option.name == name)
     }
 
+    /// Whether its axis is an option.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn has_axis(&self) -> bool {
+        self.has_option("axis")
+    }
+
     /// Whether the result has the columns of the first argument: a product has those of the second.
     pub fn keeps_columns(&self) -> bool {
         self.gives == Gives::Rows && !matches!(self.driver, Driver::Product(_))

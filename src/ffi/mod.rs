@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field};
 pub(crate) use adopt::adopted;
 pub(crate) use check::Checked;
 
+use crate::compute::is_number;
 use crate::error::{Error, Result};
 
 /// The error for what is wrong with C data.
@@ -80,10 +81,4 @@ pub(crate) fn can_be_matrix(data_type: &DataType) -> bool {
         },
         other => is_number(other),
     }
-}
-
-/// Whether it is a type of numbers that functions compute on.
-pub(crate) fn is_number(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
 }

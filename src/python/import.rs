@@ -18,8 +18,9 @@ use super::errors::{Kind, detached};
 use super::numpy::Seen;
 use super::origin::PyArrow;
 use crate::compute::Value;
+use crate::compute::is_number;
 use crate::error::Error;
-use crate::ffi::{self, Checked, can_be_matrix, is_number};
+use crate::ffi::{self, Checked, can_be_matrix};
 use crate::matrix::{Matrix, unaccepted};
 
 /// Arrow data as it came.

@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use super::errors::{Kind, detached};
 use super::{export, import};
 use crate::compute;
+use crate::compute::is_number;
 use crate::error::Error;
-use crate::ffi::is_number;
 use crate::matrix::Matrix;
 use crate::type_name::TypeName;
 

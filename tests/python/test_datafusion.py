@@ -32,7 +32,9 @@ def column(context, sql: str, **values) -> pa.ChunkedArray:
 
 def test_every_function_is_claimed_but_those_with_a_matrix():
     claimed = {function.function for function in row_functions()}
-    assert claimed == set(FUNCTIONS) - {"matmul", "pairwise"}
+    # `mean_axis1` is `mean` along the rows: one name for both.
+    assert claimed == set(FUNCTIONS) - {"matmul", "pairwise", "mean_axis1"}
+    assert "raptors_mean_axis1" in {function.name for function in row_functions()}
 
 
 @pytest.mark.parametrize("function", list(row_functions()), ids=lambda function: function.name)
@@ -101,12 +103,12 @@ def test_nulls_and_empties(context):
 
 def test_in_filters_and_groups(context):
     context, rows = context
-    got = column(context, "SELECT id FROM items WHERE raptors_norm(emb) < 2 ORDER BY id")
+    got = column(context, "SELECT id FROM items WHERE raptors_norm_axis1(emb) < 2 ORDER BY id")
     norms = ra.norm(rows["emb"], axis=1).to_pylist()
     assert got.to_pylist() == [i for i, norm in enumerate(norms) if norm is not None and norm < 2]
     got = column(
         context,
-        "SELECT max(raptors_argmax(emb)) AS m FROM items GROUP BY id % 3 ORDER BY id % 3",
+        "SELECT max(raptors_argmax_axis1(emb)) AS m FROM items GROUP BY id % 3 ORDER BY id % 3",
     )
     places = ra.argmax(rows["emb"], axis=1).to_pylist()
     assert got.to_pylist() == [max(p for p in places[k::3] if p is not None) for k in range(3)]
@@ -114,7 +116,9 @@ def test_in_filters_and_groups(context):
 
 def test_types_are_known_to_the_plan(context):
     context, rows = context
-    plan = context.sql("SELECT raptors_normalize(emb) AS u, raptors_argmin(emb) AS a FROM items")
+    plan = context.sql(
+        "SELECT raptors_normalize(emb) AS u, raptors_argmin_axis1(emb) AS a FROM items"
+    )
     assert plan.schema().field("u").type == rows["emb"].type
     assert plan.schema().field("a").type == pa.int64()
 
@@ -132,11 +136,91 @@ def test_columns_of_several_types():
     context = datafusion.SessionContext()
     context.register_record_batches("t", [pa.Table.from_pylist(rows, schema).to_batches()])
     names = ra.datafusion.register(context, context.table("t"))
-    assert {"raptors_norm", "raptors_norm_float32x3", "raptors_norm_int8x2"} <= set(names)
-    sql = "SELECT raptors_norm(emb) AS a, raptors_norm_float32x3(again) AS b, "
-    got = context.sql(sql + "raptors_norm_int8x2(small) AS c FROM t").to_arrow_table()
+    assert {
+        "raptors_norm_axis1",
+        "raptors_norm_axis1_float32x3",
+        "raptors_norm_axis1_int8x2",
+    } <= set(names)
+    sql = "SELECT raptors_norm_axis1(emb) AS a, raptors_norm_axis1_float32x3(again) AS b, "
+    got = context.sql(sql + "raptors_norm_axis1_int8x2(small) AS c FROM t").to_arrow_table()
     assert got.to_pylist() == [{"a": 3.0, "b": 1.0, "c": 5.0}]
     assert got.schema.types == [pa.float32(), pa.float32(), pa.float64()]
+
+
+STATISTICS = [
+    ("raptors_sum", "sum", {}),
+    ("raptors_mean", "mean", {}),
+    ("raptors_min", "min", {}),
+    ("raptors_max", "max", {}),
+    ("raptors_count", "count", {}),
+    ("raptors_var", "var", {}),
+    ("raptors_std", "std", {}),
+    ("raptors_norm", "norm", {}),
+    ("raptors_norm_ord1", "norm", {"ord": 1}),
+    ("raptors_norm_ordinf", "norm", {"ord": float("inf")}),
+]
+
+
+def test_every_statistic_is_an_aggregate():
+    names = ra.datafusion.register(datafusion.SessionContext(), pa.list_(pa.float32(), 2))
+    rows = {function.name for function in row_functions()}
+    short = {name for name in names if not name.endswith("_float32x2")}
+    assert short - rows == {name for name, _, _ in STATISTICS}
+
+
+def grouped(type: pa.DataType, partitions: int) -> tuple[datafusion.SessionContext, pa.Table]:
+    """Numbers whose sums are exact in any order, in some partitions."""
+    numbers = np.random.default_rng(3).integers(-16, 17, (90, WIDTH)) / 8
+    rows = [None if i % 7 == 2 else row.tolist() for i, row in enumerate(numbers)]
+    keys = [None if i % 11 == 0 else i % 4 for i in range(90)]
+    made = pa.table({"id": range(90), "k": keys, "emb": pa.array(rows, type)})
+    context = datafusion.SessionContext(
+        datafusion.SessionConfig().with_target_partitions(partitions)
+    )
+    parts = [made[at : at + 90 // partitions] for at in range(0, 90, 90 // partitions)]
+    context.register_record_batches("t", [part.to_batches(max_chunksize=7) for part in parts])
+    ra.datafusion.register(context, "t")
+    return context, made
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("type", [pa.list_(pa.float32(), WIDTH), pa.list_(pa.float64())], ids=str)
+@pytest.mark.parametrize(("name", "function", "options"), STATISTICS)
+def test_aggregates_equal_the_direct_call(name, function, options, type, partitions):
+    context, made = grouped(type, partitions)
+    direct = getattr(ra, function)
+
+    def same(got, rows):
+        want = direct(rows["emb"], axis=0, **options)
+        if partitions > 1 and function in ("var", "std"):  # merged, and rounded then
+            np.testing.assert_allclose(got, want, rtol=3e-7)
+        else:
+            assert got == want.to_pylist()
+
+    groups = context.sql(f"SELECT k, {name}(emb) AS r FROM t GROUP BY k").to_arrow_table()
+    assert len(groups) == 5
+    for row in groups.to_pylist():
+        own = pa.Table.from_pylist(
+            [one for one in made.to_pylist() if one["k"] == row["k"]], made.schema
+        )
+        same(row["r"], own)
+    same(column(context, f"SELECT {name}(emb) FROM t")[0].as_py(), made)
+    kind = pa.int64() if function == "count" else type.value_type
+    fixed = pa.types.is_fixed_size_list(type)
+    assert groups.schema.field("r").type == (pa.list_(kind, WIDTH) if fixed else pa.list_(kind))
+
+
+def test_aggregates_of_nothing_and_over_windows():
+    context, made = grouped(pa.list_(pa.float32(), WIDTH), 3)
+    assert column(context, "SELECT raptors_mean(emb) FROM t WHERE id < 0")[0].as_py() == [None] * 5
+    assert column(context, "SELECT raptors_count(emb) FROM t WHERE id = 2")[0].as_py() == [0] * 5
+    running = column(context, "SELECT raptors_sum(emb) OVER (ORDER BY id) FROM t ORDER BY id")
+    assert running[49].as_py() == ra.sum(made["emb"][:50], axis=0).to_pylist()
+    context, made = grouped(pa.list_(pa.float32()), 3)
+    # Nulls do not say how wide they are: of nothing but nulls there are no columns.
+    assert column(context, "SELECT raptors_sum(emb) FROM t WHERE id = 2")[0].as_py() == []
+    some = "SELECT raptors_sum(CASE WHEN id < 50 THEN NULL ELSE emb END) FROM t"
+    assert column(context, some)[0].as_py() == ra.sum(made["emb"][50:], axis=0).to_pylist()
 
 
 def test_expressions_over_data_frames(context):
@@ -154,7 +238,7 @@ def test_wrong_types_and_missing_columns_are_refused_by_the_plan(context):
     with pytest.raises(Exception, match="raptors_dot"):
         context.sql("SELECT raptors_dot(id, emb) FROM items")
     with pytest.raises(Exception, match="nothing"):
-        context.sql("SELECT raptors_norm(nothing) FROM items")
+        context.sql("SELECT raptors_norm_axis1(nothing) FROM items")
 
 
 def test_ragged_rows_and_widths_name_function_and_row(context):

@@ -34,7 +34,9 @@ def column(con, sql: str) -> pa.ChunkedArray:
 
 def test_every_function_is_claimed_but_those_with_a_matrix():
     claimed = {function.function for function in row_functions()}
-    assert claimed == set(FUNCTIONS) - {"matmul", "pairwise"}
+    # `mean_axis1` is `mean` along the rows: one name for both.
+    assert claimed == set(FUNCTIONS) - {"matmul", "pairwise", "mean_axis1"}
+    assert "raptors_mean_axis1" in {function.name for function in row_functions()}
 
 
 @pytest.mark.parametrize("emb", ["emb", "listed"])
@@ -86,28 +88,30 @@ def test_many_rows_and_chunks(con):
 
 
 def test_nulls_and_empties(con):
-    for call in ("raptors_norm(v)", "raptors_normalize(v)", "raptors_dot(v, [1, 2])"):
+    for call in ("raptors_norm_axis1(v)", "raptors_normalize(v)", "raptors_dot(v, [1, 2])"):
         rows = "(SELECT NULL::FLOAT[2] AS v FROM range(3))"
         assert con.sql(f"SELECT {call} FROM {rows}").fetchall() == [(None,)] * 3
         assert con.sql(f"SELECT {call} FROM {rows} WHERE false").fetchall() == []
     assert con.sql("SELECT raptors_dot([1, 2]::FLOAT[2], NULL::FLOAT[2])").fetchall() == [(None,)]
-    assert con.sql("SELECT raptors_sum([1, NULL, 2]::FLOAT[3])").fetchall() == [(3.0,)]
+    assert con.sql("SELECT raptors_sum_axis1([1, NULL, 2]::FLOAT[3])").fetchall() == [(3.0,)]
 
 
 def test_types_are_those_of_the_column(con):
     types = con.sql(
-        "SELECT raptors_norm(emb), raptors_normalize(emb), raptors_argmax(emb), "
+        "SELECT raptors_norm_axis1(emb), raptors_normalize(emb), raptors_argmax_axis1(emb), "
         "raptors_cast_float64(emb), raptors_normalize(emb)::FLOAT[5] FROM FLOAT"
     ).types
     assert list(map(str, types)) == ["FLOAT", "FLOAT[]", "BIGINT", "DOUBLE[]", "FLOAT[5]"]
-    assert str(con.sql("SELECT raptors_norm([3, 4])").types[0]) == "DOUBLE"  # of integers
+    assert str(con.sql("SELECT raptors_norm_axis1([3, 4])").types[0]) == "DOUBLE"  # of integers
 
 
 def test_in_filters_groups_and_windows(con):
-    kept = con.sql("SELECT id FROM FLOAT WHERE raptors_norm(emb) < 2 ORDER BY id").fetchall()
+    kept = con.sql("SELECT id FROM FLOAT WHERE raptors_norm_axis1(emb) < 2 ORDER BY id").fetchall()
     norms = ra.norm(table()["emb"], axis=1).to_pylist()
     assert kept == [(i,) for i, norm in enumerate(norms) if norm is not None and norm < 2]
-    got = con.sql("SELECT id % 3 AS k, max(raptors_argmax(emb)) FROM FLOAT GROUP BY k ORDER BY k")
+    got = con.sql(
+        "SELECT id % 3 AS k, max(raptors_argmax_axis1(emb)) FROM FLOAT GROUP BY k ORDER BY k"
+    )
     places = ra.argmax(table()["emb"], axis=1).to_pylist()
     assert got.fetchall() == [(k, max(p for p in places[k::3] if p is not None)) for k in range(3)]
 
@@ -117,7 +121,7 @@ def test_registering_again_and_for_a_cursor(con):
     assert ra.duckdb.register(con) == names
     cursor = con.cursor()
     assert ra.duckdb.register(cursor) == names
-    assert cursor.sql("SELECT raptors_norm([3, 4]::FLOAT[2])").fetchall() == [(5.0,)]
+    assert cursor.sql("SELECT raptors_norm_axis1([3, 4]::FLOAT[2])").fetchall() == [(5.0,)]
 
 
 def test_nothing_is_left_in_the_database(tmp_path):
@@ -126,10 +130,10 @@ def test_nothing_is_left_in_the_database(tmp_path):
         ra.duckdb.register(con)
         con.execute("CREATE TABLE t AS SELECT [3, 4]::FLOAT[2] AS emb")
     with duckdb.connect(path, read_only=True) as con:
-        with pytest.raises(duckdb.CatalogException, match="raptors_norm does not exist"):
-            con.sql("SELECT raptors_norm(emb) FROM t")
+        with pytest.raises(duckdb.CatalogException, match="raptors_norm_axis1 does not exist"):
+            con.sql("SELECT raptors_norm_axis1(emb) FROM t")
         ra.duckdb.register(con)
-        assert con.sql("SELECT raptors_norm(emb) FROM t").fetchall() == [(5.0,)]
+        assert con.sql("SELECT raptors_norm_axis1(emb) FROM t").fetchall() == [(5.0,)]
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
@@ -182,10 +186,10 @@ def test_ragged_rows_and_widths_name_function_and_row(con):
 
 
 def test_wrong_types_are_refused_when_a_query_is_bound(con):
-    with pytest.raises(duckdb.BinderException, match="raptors_norm"):
-        con.sql("SELECT raptors_norm(['a', 'b'])")
-    with pytest.raises(duckdb.BinderException, match="raptors_norm"):
-        con.sql("SELECT raptors_norm(nothing) FROM FLOAT")
+    with pytest.raises(duckdb.BinderException, match="raptors_norm_axis1"):
+        con.sql("SELECT raptors_norm_axis1(['a', 'b'])")
+    with pytest.raises(duckdb.BinderException, match="raptors_norm_axis1"):
+        con.sql("SELECT raptors_norm_axis1(nothing) FROM FLOAT")
 
 
 def test_mistakes_in_expressions_are_errors_of_ours(con):

@@ -21,7 +21,7 @@ Kind = Literal["vectors", "number"]
 class RowFunction(NamedTuple):
     """A function of columns, with one result for each row."""
 
-    #: The name in an engine: ``raptors_norm_ord1``.
+    #: The name in an engine: ``raptors_norm_ord1_axis1``.
     name: str
     #: The same for functions that differ only in what their parameters are.
     overloaded: str
@@ -55,13 +55,18 @@ def row_functions() -> Iterator[RowFunction]:
     """Go through the functions of the table that make each result from one row.
 
     All but those whose second argument is a matrix, ``matmul`` and ``pairwise``: an engine would
-    repeat it for every row. They are for expressions, which hold their matrix.
+    repeat it for every row. They are for expressions, which hold their matrix. What goes by rows
+    only if it is told so has that in its name, ``raptors_mean_axis1``: ``raptors_mean`` is the mean
+    of a column, in engines that have aggregates.
     """
+    known = set()
     for name in _native.list_functions():
         function = _native.get_function(name)
         by_row = {"axis": 1} if len(function.arguments) == 1 and "axis" in function.options else {}
         if function.is_row_by_row(**by_row) and function.argument_kinds[1:] != ("matrix",):
-            yield from _variants(function, by_row)
+            made = [one for one in _variants(function, by_row) if one.name not in known]
+            known |= {one.name for one in made}
+            yield from made
 
 
 def _variants(function: Any, options: dict[str, Any]) -> Iterator[RowFunction]:
@@ -76,9 +81,10 @@ def _variants(function: Any, options: dict[str, Any]) -> Iterator[RowFunction]:
         sets = [(f"_{type}", {"type": type}) for type in ("float32", "float64")]
     for option in [option for option, kind in kinds.items() if kind == "order"]:
         sets += [(f"_{option}{order}", {**options, option: order}) for order in (1, float("inf"))]
+    along = "_axis1" if options and not function.is_row_by_row() else ""
     for suffix, chosen in sets:
         parameters: dict[str, Kind] = {"x": "vectors", **dict.fromkeys(bounds, "number")}
-        made = f"raptors_{name}{suffix}"
+        made = f"raptors_{name}{suffix}{along}"
         yield RowFunction(made, made, name, Expr(name, (col("x"),), chosen), parameters, bounds)
 
 

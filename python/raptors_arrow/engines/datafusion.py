@@ -1,4 +1,4 @@
-"""The row-by-row functions in DataFusion's SQL and data frames, from Python.
+"""The functions in DataFusion's SQL and data frames, from Python: row by row, and aggregates.
 
 >>> import datafusion
 >>> import pyarrow as pa
@@ -14,18 +14,20 @@ DataFusion takes a function of Python for exactly one type, width included, so f
 registered for the columns of a table or schema. Widths are kept: what is made of
 ``FixedSizeList<float>[384]`` is one.
 
-Statistics of columns and of groups are taken over a data frame's stream: ``ra.select(frame, …)``,
-``ra.group_by(frame, …)``. They are not aggregates of DataFusion's, whose partitions would need a
-state that can be sent.
+Statistics of columns are aggregates: ``SELECT k, raptors_mean(emb) FROM items GROUP BY k``. From
+Python, DataFusion keeps an object for each group and calls it for each batch, so that with many
+groups ``ra.group_by(frame, …)``, over the data frame's stream, is faster by far.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from raptors_arrow import _native
+from raptors_arrow._group_results import STATISTICS
 from raptors_arrow._types import element
 from raptors_arrow.engines._rows import RowFunction, called, check_rows, missing, row_functions
 from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
-from raptors_arrow.expr import Expr, evaluate
+from raptors_arrow.expr import Expr, col, evaluate
 
 try:
     import datafusion
@@ -42,13 +44,14 @@ __all__ = ["create_function", "register"]
 def register(
     context: "SessionContext", columns: "str | DataFrame | pa.Schema | pa.DataType"
 ) -> tuple[str, ...]:
-    """Make every row-by-row function a function of a context, for the types of some columns.
+    """Make the functions known to a context, for the types of some columns.
 
     ``raptors_dot(x, y)`` and all others take what the first column of vectors is. If there are
     columns of several types, the functions of each have its name too: ``raptors_dot_float32x384``.
     The second argument is a column of vectors, or a list such as ``[0.6, 0.8]``; with
-    ``raptors_add_number`` and its like it is one number for each row. ``raptors_norm_ord1`` and
-    ``raptors_norm_ordinf`` are the other norms, and reductions are those of each row.
+    ``raptors_add_number`` and its like it is one number for each row. ``raptors_mean`` and
+    the other statistics are aggregates, with a result for each column of the vectors;
+    ``raptors_mean_axis1`` is the mean of each row. ``_ord1`` and ``_ordinf`` are the other norms.
 
     Parameters
     ----------
@@ -79,6 +82,11 @@ def register(
             own = f"{function.name}_{_named(type)}"
             for name in [own] if place else [own, function.name]:
                 context.register_udf(_made(function, type, name))
+                names.append(name)
+        for short, function, options in _statistics():
+            own = f"{short}_{_named(type)}"
+            for name in [own] if place else [own, short]:
+                context.register_udaf(_aggregate(function, options, type, name))
                 names.append(name)
     return tuple(names)
 
@@ -155,6 +163,93 @@ def _made(function: RowFunction, type: Any, name: str) -> Any:
         return made if made.type.equals(result) else made.cast(result)
 
     return datafusion.udf(compute, list(types.values()), result, "immutable", name=name)
+
+
+def _statistics() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Go through the statistics: the name in SQL, that in the table, and the options."""
+    for function in STATISTICS:
+        yield f"raptors_{function}", function, {"axis": 0}
+        kinds = _native.get_function(function).option_kinds
+        for option in [option for option, kind in kinds.items() if kind == "order"]:
+            for order in (1, float("inf")):
+                yield f"raptors_{function}_{option}{order}", function, {"axis": 0, option: order}
+
+
+def _aggregate(function: str, options: dict[str, Any], type: Any, name: str) -> Any:
+    result = _kept_lists(type, Expr(function, (col("x"),), options).result_type({"x": type}))
+    # What a state is of, its fields do not say: those of the narrowest vectors are the same.
+    narrow = _native.Accumulator(function, **options)
+    narrow.update(pa.nulls(1, pa.list_(element(pa, type), 1)))
+    state = narrow.state().type
+
+    def made() -> Any:
+        return _State(function, options, type, result, state)
+
+    return datafusion.udaf(made, [type], result, [state], "immutable", name=name)
+
+
+def _kept_lists(type: Any, result: Any) -> Any:
+    """Give the type of one result for each column: lists of the kind that the vectors are."""
+    number = element(pa, result)
+    if pa.types.is_fixed_size_list(type):
+        return pa.list_(number, type.list_size)
+    return pa.large_list(number) if pa.types.is_large_list(type) else pa.list_(number)
+
+
+class _State(datafusion.user_defined.Accumulator):
+    """What DataFusion keeps for a group, and for each partition of it."""
+
+    def __init__(
+        self, function: str, options: dict[str, Any], type: Any, result: Any, state: Any
+    ) -> None:
+        self._function, self._options = function, options
+        self._type, self._result, self._state = type, result, state
+        self._total: Any = None
+
+    def update(self, *values: Any) -> None:
+        (rows,) = values
+        is_fixed = pa.types.is_fixed_size_list(self._type)
+        if self._total is None:
+            # Null lists do not say how wide they would be; they are skipped in any case.
+            if not is_fixed and rows.null_count == len(rows):
+                return
+            self._total = _native.Accumulator(self._function, **self._options)
+        self._total.update(rows)
+
+    def state(self) -> list[Any]:
+        if self._total is None:
+            return [pa.scalar(None, self._state)]
+        return [self._total.state()[0]]
+
+    def merge(self, states: list[Any]) -> None:
+        states = states[0].drop_null()
+        if not len(states):
+            return
+        other = _native.Accumulator.from_state(states)
+        if self._total is None:
+            self._total = other
+        else:
+            self._total.merge(other)
+
+    def evaluate(self) -> Any:
+        total = self._total
+        if total is None and not pa.types.is_fixed_size_list(self._type):
+            # No columns are known; DataFusion takes no null list from Python.
+            return pa.scalar([], self._result)
+        if total is None:
+            total = _native.Accumulator(self._function, **self._options)
+            total.update(pa.nulls(1, self._type))
+        # What is finished is gone, and a window asks after every row.
+        values = pa.array(_native.Accumulator.from_state(total.state()).finish())
+        return _one_row(values, self._result)
+
+
+def _one_row(values: Any, type: Any) -> Any:
+    values = values.cast(element(pa, type))
+    if pa.types.is_fixed_size_list(type):
+        return pa.FixedSizeListArray.from_arrays(values, type=type)[0]
+    lists = pa.LargeListArray if pa.types.is_large_list(type) else pa.ListArray
+    return lists.from_arrays([0, len(values)], values).cast(type)[0]
 
 
 def _schema(context: Any, columns: Any) -> Any:

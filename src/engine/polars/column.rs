@@ -15,9 +15,9 @@ use crate::compute::registry::ArgumentKind;
 use crate::compute::{
     ArgumentType, Driver, Function, OptionValue, Options, ResultKind, ResultType, Shape, Value,
 };
+use crate::engine::types::{argument_type, element, is_list, is_variable, width, with_element};
 use crate::error::{Error, Result};
-use crate::ffi::is_number;
-use crate::matrix::{Matrix, unaccepted};
+use crate::matrix::Matrix;
 use crate::type_name::TypeName;
 
 /// A column, or a part of one, in chunks.
@@ -321,18 +321,6 @@ fn lists(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     made.map_err(|error| Error::Arrow { message: error.to_string() })
 }
 
-fn argument_type(data_type: &DataType) -> Result<ArgumentType> {
-    let element = element(data_type);
-    if !is_number(element) {
-        return Err(unaccepted(data_type));
-    }
-    let shape = match data_type {
-        list if is_list(list) => Shape::Matrix { rows: None, width: width(list) },
-        _ => Shape::Vector,
-    };
-    Ok(ArgumentType { element: element.clone(), shape })
-}
-
 /// The type of an operand that is no column; a number takes that of `x`.
 fn type_of(value: &Value, element: &DataType) -> ArgumentType {
     let (element, shape) = match value {
@@ -344,47 +332,6 @@ fn type_of(value: &Value, element: &DataType) -> ArgumentType {
         _ => (element, Shape::Number),
     };
     ArgumentType { element: element.clone(), shape }
-}
-
-fn is_variable(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::List(_) | DataType::LargeList(_))
-}
-
-fn is_list(data_type: &DataType) -> bool {
-    is_variable(data_type) || matches!(data_type, DataType::FixedSizeList(..))
-}
-
-/// The elements of a row, if the type says how many.
-fn width(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::FixedSizeList(item, size) => {
-            usize::try_from(*size).ok()?.checked_mul(width(item.data_type())?)
-        }
-        other => (!is_list(other)).then_some(1),
-    }
-}
-
-fn element(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::FixedSizeList(item, _) | DataType::List(item) | DataType::LargeList(item) => {
-            element(item.data_type())
-        }
-        other => other,
-    }
-}
-
-/// The type with other elements.
-fn with_element(data_type: &DataType, to: &DataType) -> DataType {
-    let inner = |item: &FieldRef| {
-        let data_type = with_element(item.data_type(), to);
-        Arc::new(item.as_ref().clone().with_data_type(data_type).with_nullable(true))
-    };
-    match data_type {
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(inner(item), *size),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        _ => to.clone(),
-    }
 }
 
 /// Whether polars panics on a type: it has such arrays, but cannot import them.
