@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 
 .PHONY: help test lint test-rust lint-rust doc examples package cross bars bench bench-cost perf build \
 	demo test-python types test-wheel test-wheels wheel wheels generate lint-python lint-workflows \
-	site test-datafusion bench-datafusion test-engines test-site loom soak sanitize fuzz \
+	site test-datafusion bench-datafusion test-engines java test-site loom soak sanitize fuzz \
 	test-peers supply-chain
 
 ## help: this list
@@ -120,13 +120,17 @@ bench-datafusion:
 		--target-dir target/datafusion
 
 ## test-engines: DataFusion in Rust, polars from the oldest on, Ray, Spark and Daft, in environments of their own
-test-engines: test-datafusion build $(foreach name,polars-oldest polars-newest cluster daft-only,$(ENGINES)/$(name)/.installed)
-	for polars in polars-oldest polars-newest; do \
-		$(ENGINES)/$$polars/$(notdir $(BIN))/python -m pytest tests/python/test_polars.py \
+test-engines: test-datafusion build java $(ENGINES)/cluster/.installed $(ENGINES)/daft-only/.installed
+	for engines in cluster daft-only; do \
+		$(ENGINES)/$$engines/$(notdir $(BIN))/python -m pytest tests/python/test_polars.py \
 			tests/python/test_polars_native.py || exit 1; \
 	done
-	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines/test_ray.py tests/engines/test_spark.py
+	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines --ignore tests/engines/test_daft.py
 	$(ENGINES)/daft-only/$(notdir $(BIN))/python -m pytest tests/engines/test_daft.py
+
+# What Spark runs on: any Java from 17 on, or that of Debian.
+java:
+	command -v java >/dev/null || scripts/cross.sh packages openjdk-17-jre-headless
 
 ## lint-python: style, types, and the stub against the built module
 lint-python: build types

@@ -11,6 +11,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from raptors_arrow._reading import FileBatches
 from raptors_arrow.errors import RaptorsValueError
 
 __all__ = ["dataset_batches", "dataset_rows", "files_of", "is_paths"]
@@ -140,12 +141,37 @@ def dataset_batches(dataset: Any) -> tuple[_Batches, bool]:
     def batches(columns: Sequence[str] | None) -> Iterator[Any]:
         names = None if columns is None else list(columns)
         if isinstance(dataset, ds.FileSystemDataset) and _is_plain(dataset):
-            for fragment in dataset.get_fragments():
-                yield from _fragment(dataset, fragment, names)
-            return
-        yield from _scanned(dataset, dataset.schema, names)
+            return FileBatches(_of_files(dataset, names))
+        return _scanned(dataset, dataset.schema, names)
 
     return batches, _is_repeatable(ds, dataset)
+
+
+def _of_files(dataset: Any, names: list[str] | None) -> Iterator[tuple[str, Any]]:
+    for fragment in dataset.get_fragments():
+        _check_widths(dataset.schema, fragment, names)
+        for batch in _fragment(dataset, fragment, names):
+            held = [batch]
+            del batch
+            yield fragment.path, held.pop()
+
+
+def _check_widths(schema: Any, fragment: Any, names: list[str] | None) -> None:
+    """Refuse a file whose vectors are wider or narrower than those of the first."""
+    import pyarrow as pa
+
+    for field in fragment.physical_schema:
+        at = schema.get_field_index(field.name)
+        if at < 0 or (names is not None and field.name not in names):
+            continue
+        types = (schema.field(at).type, field.type)
+        if not all(pa.types.is_fixed_size_list(type) for type in types):
+            continue
+        expected, got = (type.list_size for type in types)
+        if expected != got:
+            raise RaptorsValueError(
+                f"expected {field.name} of width {expected}, got width {got} (in {fragment.path})"
+            )
 
 
 def _is_repeatable(ds: Any, dataset: Any) -> bool:

@@ -7,13 +7,39 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
-__all__ = ["Ahead", "Progress", "shown"]
+from raptors_arrow.errors import RaptorsError
+
+__all__ = ["Ahead", "FileBatches", "Progress", "shown"]
 
 Progress = Callable[[int, int | None], object] | bool | None
 
 
+class FileBatches:
+    """Batches of files, one after the other, with the file that the last one is of."""
+
+    def __init__(self, batches: Iterator[tuple[str, Any]]) -> None:
+        self._batches = batches
+        self.file = ""
+
+    def __iter__(self) -> "FileBatches":
+        return self
+
+    def __next__(self) -> Any:
+        self.file, batch = next(self._batches)
+        return batch
+
+    def close(self) -> None:
+        """End the reading."""
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
 class Ahead:
-    """Reads one batch ahead, in a thread of its own; leaving it stops the producer."""
+    """Reads one batch ahead, in a thread of its own; leaving it stops the producer.
+
+    An error of ours in a batch, while it is left, says which rows these are.
+    """
 
     _END = object()
 
@@ -22,12 +48,26 @@ class Ahead:
         self._queue: Queue[Any] = Queue(maxsize=1)
         self._stopped = Event()
         self._thread = Thread(target=self._read, name="raptors-read-ahead", daemon=True)
+        #: The file of the batch that was given last, if it is of one, and the rows before it.
+        self._place: tuple[str | None, int] = (None, 0)
+        self._next = 0
 
     def __enter__(self) -> Iterator[Any]:
         self._thread.start()
         return self._given()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
+        self._stop(kind)
+        file, row = self._place
+        if isinstance(error, RaptorsError) and (file or row):
+            # The rows of a batch are counted from 0 on.
+            where = [file] if file else []
+            where += [f"the batch from row {row} on"] if row else []
+            raise type(error)(f"{error} (in {', '.join(where)})") from None
+
+    def _stop(self, kind: type[BaseException] | None) -> None:
         self._stopped.set()
         while not self._queue.empty():
             self._queue.get_nowait()
@@ -36,33 +76,38 @@ class Ahead:
         # After Ctrl-C nobody waits for a producer that is slow: it is closed after its batch.
 
     def _read(self) -> None:
-        end: tuple[Any, BaseException | None] = (self._END, None)
+        end: tuple[Any, ...] = (None, self._END, None)
         try:
             for batch in self._batches:
-                self._queue.put((batch, None))
+                self._queue.put((getattr(self._batches, "file", None), batch, None))
                 del batch
                 if self._stopped.is_set():
                     break
         except BaseException as error:  # handed to the consumer, whatever it is
-            end = (self._END, error)
+            end = (None, self._END, error)
         try:
             # The thread that runs a generator is the one that can close it.
             close = getattr(self._batches, "close", None)
             if close is not None:
                 close()
         except BaseException as error:
-            end = (self._END, end[1] or error)
+            end = (None, self._END, end[2] or error)
         del self._batches
         if not self._stopped.is_set():
             self._queue.put(end)
 
     def _given(self) -> Iterator[Any]:
         while True:
-            *batch, error = self._queue.get()
+            file, *batch, error = self._queue.get()
             if error is not None:
+                self._place = (None, 0)  # the producer's own
                 raise error
             if batch[0] is self._END:
                 return
+            if file != self._place[0]:
+                self._next = 0
+            self._place = (file, self._next)
+            self._next += batch[0].num_rows
             yield batch.pop()  # which is held by whoever asked for it alone
 
 

@@ -29,6 +29,14 @@ def described(pa: Any, type: Any) -> Any:
     return name, None if pa.types.is_nested(type) else width
 
 
+def refused(function: str, type: Any) -> RaptorsTypeError:
+    """Make the error for a column of what no function computes on, as a direct call says it."""
+    return RaptorsTypeError(
+        f"{function}: expected numbers, or lists of one length, tensors or a struct of them "
+        f"(float16, float32, float64 or integers), got {type}"
+    )
+
+
 def retyped(pa: Any, type: Any, number: Any) -> Any:
     """Give a column's type with other elements."""
     if element(pa, type).equals(number):
@@ -86,6 +94,10 @@ def _applied(pa: Any, node: Any, known: dict[int, Any]) -> Any:
             )
     if not isinstance(node.args[0], Expr):
         types.reverse()  # 1 - x has the type of x
+    for type in types:
+        number = element(pa, type)
+        if not (pa.types.is_integer(number) or pa.types.is_floating(number)):
+            raise refused(node.name, type)
     function = _native.get_function(node.name)
     name, kind, width = function.result_type(*(described(pa, t) for t in types), **node.options)
     number = pa.type_for_alias(name) if name else None

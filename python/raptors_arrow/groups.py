@@ -5,6 +5,7 @@ bits of the same function on the group's rows, in their order, however the rows 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from raptors_arrow import _native
@@ -224,11 +225,12 @@ class GroupBy:
         used = (column for result in results.values() for column in result.columns)
         needed = list(dict.fromkeys([*self._keys, *used]))
         is_empty = True
-        for batch in self._batches(needed):
-            is_empty = False
-            members = self._members(groups, batch)
-            for result, x in self._inputs(results, batch):
-                result.update(x, members)
+        with self._batches(needed) as batches:
+            for batch in batches:
+                is_empty = False
+                members = self._members(groups, batch)
+                for result, x in self._inputs(results, batch):
+                    result.update(x, members)
         if is_empty:  # types are known all the same
             import pyarrow as pa
 
@@ -238,12 +240,13 @@ class GroupBy:
             for result, x in self._inputs(results, none):
                 result.update(x, members)
 
-    def _batches(self, needed: list[str]) -> Any:
+    @contextmanager
+    def _batches(self, needed: list[str]) -> Iterator[Iterator[Any]]:
         if self._source.table is not None:
-            yield self._source.table.select(needed)
+            yield iter([self._source.table.select(needed)])
             return
         with Ahead(self._source.batches(needed)) as ahead:
-            yield from shown(ahead, self._source.count_rows, self._progress)
+            yield shown(ahead, self._source.count_rows, self._progress)
 
     def _given(self, groups: Any, made: dict[str, Any]) -> Any:
         import pyarrow as pa

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from raptors_arrow import _native
 from raptors_arrow._frames import FrameNamespace
+from raptors_arrow._types import refused
 from raptors_arrow.errors import RaptorsOverflowError, RaptorsTypeError, RaptorsValueError
 
 try:
@@ -286,7 +287,7 @@ def _dtype(
     """Give the type of the results of a column of a type."""
     _check_rows(function, dtype, options)
     if not _element(dtype).is_numeric():
-        raise RaptorsTypeError(f"{function.name}: expected numbers, got a column of {dtype}")
+        raise refused(function.name, dtype)
     if isinstance(dtype, pl.List) and _is_product(function):
         raise RaptorsTypeError(
             f"{function.name}: expected a column of arrays, whose width a plan knows, got {dtype}; "

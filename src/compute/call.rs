@@ -227,7 +227,7 @@ impl<'a> Call<'a> {
             // Rows of one element are a column, which lines up with plain numbers as they are.
             (x, Value::Matrix(y)) if x.is_vector() => !y.is_vector() && y.width() != 1,
             (Value::Matrix(x), Value::Matrix(y)) => {
-                x.rows() == 1 && y.rows() > 1 && x.width() == y.width()
+                x.rows() == 1 && y.rows() > 1 && x.width() == y.width() && !y.is_vector()
             }
             _ => false,
         }

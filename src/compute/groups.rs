@@ -146,9 +146,20 @@ impl GroupStatistic {
     ///
     /// # Errors
     ///
-    /// As [`Accumulator::from_state`](super::Accumulator::from_state), and [`Error::Argument`] for
-    /// states of something else.
+    /// As [`Accumulator::from_state`](super::Accumulator::from_state), [`Error::Width`] for states
+    /// of rows of another width, and [`Error::Argument`] for those of something else.
     pub fn merge(&mut self, states: &StructArray, members: &Members) -> Result<()> {
+        let merged = self.merge_here(states, members);
+        match &merged {
+            // As if the rows had come themselves.
+            Err(error) if matches!(error.kind(), Error::Width { .. }) => {
+                merged.map_err(|error| error.in_function(self.statistic.name()))
+            }
+            _ => merged,
+        }
+    }
+
+    fn merge_here(&mut self, states: &StructArray, members: &Members) -> Result<()> {
         run::call("merge_states", || {
             self.refuse_broken()?;
             if states.len() != members.len() {
@@ -159,9 +170,15 @@ impl GroupStatistic {
             let Self { statistic, options, .. } = *self;
             let of = reader.of().clone();
             let is_same = self.state.as_ref().is_some_and(|state| {
-                (state.element(), state.width()) == (&of.element, of.width)
+                state.element() == &of.element
                     && (statistic, Per::Column, options) == (of.statistic, of.per, of.options)
             });
+            if let Some(state) = self.state.as_ref().filter(|_| is_same)
+                && state.width() != of.width
+            {
+                let (expected, got) = (state.width(), of.width);
+                return Err(Error::Width { what: "a batch", expected, got });
+            }
             let Some(state) = self.state.as_mut().filter(|_| is_same) else {
                 let (argument, expected) = ("state", "states of one statistic of one column");
                 return Err(Error::Argument { argument, expected, got: of.to_text() });

@@ -46,16 +46,20 @@ def ragged(tmp_path_factory):
     return str(made)
 
 
+def examples(page: str) -> list[str]:
+    text = (Path(__file__).resolve().parents[2] / "docs/guide/engines" / page).read_text()
+    found = re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.M | re.S)
+    assert found
+    return found
+
+
 @pytest.fixture
 def snippet(tmp_path, monkeypatch):
     """Run the examples of a page of the guide as they stand."""
 
     def run(page: str) -> None:
         monkeypatch.chdir(tmp_path)
-        text = (Path(__file__).resolve().parents[2] / "docs/guide/engines" / page).read_text()
-        found = re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.M | re.S)
-        assert found
-        for code in found:
+        for code in examples(page):
             exec(compile(code, page, "exec"), {"__name__": "snippet"})
 
     return run

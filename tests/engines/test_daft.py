@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from by_row import cases, same_bits, table
 from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
+from wrong_rows import ADDED, MEAN, WRONG, is_said, said, written
 
 import raptors_arrow as ra
 
@@ -75,6 +76,17 @@ def test_mistakes_in_statistics(many, ragged):
         ra.daft.select(df, m=ra.col("nothing").mean(axis=0))
     with pytest.raises(Exception, match="mean: expected every row to have 2 .*row 1 has 1.*in m="):
         ra.daft.select(daft.read_parquet(ragged), m=e.mean(axis=0))
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_rows_are_the_same_error_as_elsewhere(case, tmp_path):
+    df = daft.read_parquet(written(case, tmp_path))
+    added = said(lambda: ra.daft.with_columns(df, made=ADDED).collect())
+    assert is_said(case, "add", added), added
+    mean = said(lambda: ra.daft.select(df, m=MEAN))
+    groups = said(lambda: ra.daft.group_by(df, "k").aggregate(m=MEAN).collect())
+    for text in (mean, groups):
+        assert is_said(case, "mean", text), text
 
 
 def failure(df) -> str:

@@ -8,6 +8,7 @@ import pytest
 import ray
 from by_row import cases, same_bits, table
 from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
+from wrong_rows import ADDED, MEAN, WRONG, is_said, said, written
 
 import raptors_arrow as ra
 
@@ -104,20 +105,56 @@ def test_blocks_of_1024_rows_give_the_bits_of_one_process(many):
     assert got.equals(ra.select(rows(), **totals))
 
 
-def test_a_worker_that_dies(many, tmp_path):
-    """Ray tries the block again, in another worker."""
+def dying(folder, tmp_path):
+    """Rows whose second file kills the worker that reads it, once."""
     marker = str(tmp_path / "died")
 
     def dies_once(batch):
         import os
 
-        if not os.path.exists(marker):
+        if batch["id"][-1].as_py() >= 1024 and not os.path.exists(marker):
             open(marker, "w").close()
             os._exit(1)
         return batch
 
-    dataset = ray.data.read_parquet(many).map_batches(dies_once, batch_format="pyarrow")
-    close(ra.ray.select(dataset, **TOTALS), ra.select(rows(), **TOTALS))
+    return ray.data.read_parquet(folder).map_batches(dies_once, batch_format="pyarrow")
+
+
+def test_a_worker_that_dies(many, tmp_path):
+    """Ray tries the block again, in another worker."""
+    close(ra.ray.select(dying(many, tmp_path), **TOTALS), ra.select(rows(), **TOTALS))
+    assert (tmp_path / "died").exists()
+
+
+def grouped(groups) -> pa.Table:
+    blocks = ray.get(groups.aggregate(**GROUPS).to_arrow_refs())
+    return pa.concat_tables(block for block in blocks if block.num_rows)
+
+
+def test_a_worker_that_dies_in_the_middle_of_groups(many, tmp_path):
+    got = grouped(ra.ray.group_by(dying(many, tmp_path), "user"))
+    close(in_order(got, "user"), in_order(ra.group_by(rows(), "user").aggregate(**GROUPS), "user"))
+    assert (tmp_path / "died").exists()
+
+
+def test_a_worker_that_dies_while_states_are_merged(many, tmp_path, monkeypatch):
+    """The part that it had is shuffled to another worker, once."""
+    marker, finish = str(tmp_path / "died"), ra.ray._Finish.__call__
+
+    def dies_once(self, sent):
+        import os
+
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os._exit(1)
+        return finish(self, sent)
+
+    class Dying(ra.ray._Finish):
+        __call__ = dies_once
+
+    monkeypatch.setattr(ra.ray, "_Finish", Dying)
+    got = grouped(ra.ray.group_by(ray.data.read_parquet(many), "user"))
+    close(in_order(got, "user"), in_order(ra.group_by(rows(), "user").aggregate(**GROUPS), "user"))
     assert (tmp_path / "died").exists()
 
 
@@ -133,10 +170,7 @@ def test_statistics_of_tensors(kind):
 
 @pytest.mark.parametrize("keys", KEYS, ids=str)
 def test_groups(keys, many):
-    groups = ra.ray.group_by(ray.data.read_parquet(many), keys)
-    got = pa.concat_tables(
-        t for t in ray.get(groups.aggregate(**GROUPS).to_arrow_refs()) if t.num_rows
-    )
+    got = grouped(ra.ray.group_by(ray.data.read_parquet(many), keys))
     want = ra.group_by(rows(), keys).aggregate(**GROUPS)
     close(in_order(got, keys), in_order(want, keys))
 
@@ -152,6 +186,18 @@ def test_mistakes_in_statistics(many, ragged):
     said = f"{caught.value} {caught.value.__cause__!r}"
     assert "mean: expected every row to have 2 elements, but row 1 has 1" in said
     assert "(in m=col('emb').mean(axis=0))" in said
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_rows_are_the_same_error_as_elsewhere(case, tmp_path):
+    dataset = ray.data.read_parquet(written(case, tmp_path))
+    mapper = ra.ray.with_columns(made=ADDED)
+    added = said(dataset.map_batches(mapper, batch_format="pyarrow").materialize)
+    assert is_said(case, "add", added), added
+    mean = said(lambda: ra.ray.select(dataset, m=MEAN))
+    groups = said(lambda: ra.ray.group_by(dataset, "k").aggregate(m=MEAN).materialize())
+    for text in (mean, groups):
+        assert is_said(case, "mean", text), text
 
 
 def failure(dataset, **expressions) -> str:

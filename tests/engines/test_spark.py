@@ -9,6 +9,7 @@ from by_row import cases, same_bits, table
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from statistics_of import GROUPS, KEYS, TOTALS, close, in_order, rows
+from wrong_rows import ADDED, MEAN, WRONG, is_said, said, written
 
 import raptors_arrow as ra
 
@@ -75,22 +76,52 @@ def test_statistics_of_all_rows(spark, many):
     assert got.to_pylist() == [{"price": None, "n": 0}]
 
 
-def test_a_worker_that_dies(spark, many, tmp_path):
-    """Spark tries the partition again, in another worker."""
+def test_there_are_two_executors(spark):
+    assert spark.sparkContext.master.startswith("local-cluster[2,")
+    spark.range(0, 8, 1, 8).rdd.map(lambda row: row[0]).count()  # both have come up by then
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    assert len(list(tracker.getExecutorInfos())) == 3  # and the driver
+
+
+def dying(spark, folder, tmp_path):
+    """Rows of which some kill the worker that has them, once."""
     marker = str(tmp_path / "died")
 
     def dies_once(batches):
         import os
 
-        if not os.path.exists(marker):
-            open(marker, "w").close()
-            os._exit(1)
-        yield from batches
+        for batch in batches:
+            if batch["id"][-1].as_py() >= 1024 and not os.path.exists(marker):
+                open(marker, "w").close()
+                os._exit(1)
+            yield batch
 
-    df = spark.read.parquet(many)
-    df = df.mapInArrow(dies_once, df.schema)
+    df = spark.read.parquet(folder)
+    return df.mapInArrow(dies_once, df.schema)
+
+
+def test_a_worker_that_dies(spark, many, tmp_path):
+    """Spark tries the partition again, in another worker."""
+    df = dying(spark, many, tmp_path)
     close(ra.spark.select(df, **TOTALS), ra.select(rows(), **TOTALS))
     assert (tmp_path / "died").exists()
+
+
+def test_a_worker_that_dies_in_the_middle_of_groups(spark, many, tmp_path):
+    got = ra.spark.group_by(dying(spark, many, tmp_path), "user").aggregate(**GROUPS).toArrow()
+    close(in_order(got, "user"), in_order(ra.group_by(rows(), "user").aggregate(**GROUPS), "user"))
+    assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_rows_are_the_same_error_as_elsewhere(case, spark, tmp_path):
+    df = spark.read.parquet(written(case, tmp_path))
+    added = said(lambda: ra.spark.with_columns(df, made=ADDED).collect())
+    assert is_said(case, "add", added), added
+    mean = said(lambda: ra.spark.select(df, m=MEAN))
+    groups = said(lambda: ra.spark.group_by(df, "k").aggregate(m=MEAN).collect())
+    for text in (mean, groups):
+        assert is_said(case, "mean", text), text
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=str)

@@ -83,10 +83,10 @@ def register(
             for name in [own] if place else [own, function.name]:
                 context.register_udf(_made(function, type, name))
                 names.append(name)
-        for short, function, options in _statistics():
+        for short, statistic, options in _statistics():
             own = f"{short}_{_named(type)}"
             for name in [own] if place else [own, short]:
-                context.register_udaf(_aggregate(function, options, type, name))
+                context.register_udaf(_aggregate(statistic, options, type, name))
                 names.append(name)
     return tuple(names)
 
@@ -196,7 +196,7 @@ def _kept_lists(type: Any, result: Any) -> Any:
     return pa.large_list(number) if pa.types.is_large_list(type) else pa.list_(number)
 
 
-class _State(datafusion.user_defined.Accumulator):
+class _State:
     """What DataFusion keeps for a group, and for each partition of it."""
 
     def __init__(
@@ -242,6 +242,9 @@ class _State(datafusion.user_defined.Accumulator):
         # What is finished is gone, and a window asks after every row.
         values = pa.array(_native.Accumulator.from_state(total.state()).finish())
         return _one_row(values, self._result)
+
+
+datafusion.user_defined.Accumulator.register(_State)
 
 
 def _one_row(values: Any, type: Any) -> Any:
