@@ -51,6 +51,7 @@ class Ahead:
         #: The file of the batch that was given last, if it is of one, and the rows before it.
         self._place: tuple[str | None, int] = (None, 0)
         self._next = 0
+        self._peeked: Any = None
 
     def __enter__(self) -> Iterator[Any]:
         self._thread.start()
@@ -96,9 +97,18 @@ class Ahead:
         if not self._stopped.is_set():
             self._queue.put(end)
 
+    def is_at_end(self) -> bool:
+        """Wait for the next batch, and say whether there is none."""
+        if self._peeked is None:
+            self._peeked = self._queue.get()
+        _, batch, error = self._peeked
+        return error is None and batch is self._END
+
     def _given(self) -> Iterator[Any]:
         while True:
-            file, *batch, error = self._queue.get()
+            taken, self._peeked = self._peeked or self._queue.get(), None
+            file, *batch, error = taken
+            del taken
             if error is not None:
                 self._place = (None, 0)  # the producer's own
                 raise error

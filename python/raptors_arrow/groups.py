@@ -4,7 +4,7 @@ Sums, means and the like of vectors for each key, over tables and streams. A gro
 bits of the same function on the group's rows, in their order, however the rows come in batches.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -148,8 +148,8 @@ class GroupBy:
             members = self._members(groups, whole)
             made = [r.reduce(x, members) for r, x in self._inputs(results, whole)]
         else:
-            self._read(groups, results)
-            made = [result.finish(len(groups)) for result in results.values()]
+            at_once = self._read(groups, results, may_reduce=True)
+            made = at_once or [result.finish(len(groups)) for result in results.values()]
         return self._given(groups, dict(zip(results, made, strict=True)))
 
     def partial(
@@ -180,7 +180,7 @@ class GroupBy:
         """
         results = self._results("partial", named, expressions, is_partial=True)
         groups = _native._Groups()
-        self._read(groups, results)
+        self._read(groups, results, may_reduce=False)
         return self._given(groups, {n: r.state(len(groups)) for n, r in results.items()})
 
     def _results(
@@ -221,14 +221,21 @@ class GroupBy:
         for result in results.values():
             yield result, batch.num_rows if result.x is None else next(values)
 
-    def _read(self, groups: Any, results: dict[str, Result]) -> None:
+    def _read(
+        self, groups: Any, results: dict[str, Result], *, may_reduce: bool
+    ) -> list[Any] | None:
+        """Take all batches. If there is one alone, its results may be given at once."""
         used = (column for result in results.values() for column in result.columns)
         needed = list(dict.fromkeys([*self._keys, *used]))
-        is_empty = True
-        with self._batches(needed) as batches:
+        is_empty, at_once = True, None
+        with self._batches(needed) as (batches, is_at_end):
             for batch in batches:
-                is_empty = False
                 members = self._members(groups, batch)
+                if may_reduce and is_empty and batch.num_rows and is_at_end():
+                    at_once = [r.reduce(x, members) for r, x in self._inputs(results, batch)]
+                    is_empty = False
+                    continue
+                is_empty = False
                 for result, x in self._inputs(results, batch):
                     result.update(x, members)
         if is_empty:  # types are known all the same
@@ -239,14 +246,17 @@ class GroupBy:
             members = self._members(groups, none)
             for result, x in self._inputs(results, none):
                 result.update(x, members)
+        return at_once
 
     @contextmanager
-    def _batches(self, needed: list[str]) -> Iterator[Iterator[Any]]:
+    def _batches(self, needed: list[str]) -> Iterator[tuple[Iterator[Any], Callable[[], bool]]]:
+        """Give the batches, and what says whether the last one was given."""
         if self._source.table is not None:
-            yield iter([self._source.table.select(needed)])
+            yield iter([self._source.table.select(needed)]), lambda: True
             return
-        with Ahead(self._source.batches(needed)) as ahead:
-            yield shown(ahead, self._source.count_rows, self._progress)
+        ahead = Ahead(self._source.batches(needed))
+        with ahead as batches:
+            yield shown(batches, self._source.count_rows, self._progress), ahead.is_at_end
 
     def _given(self, groups: Any, made: dict[str, Any]) -> Any:
         import pyarrow as pa

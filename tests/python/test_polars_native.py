@@ -1,7 +1,9 @@
 """The plugin that polars loads runs without Python, in every polars from 1.36 on."""
 
+import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,8 @@ from calls import calls, numbers
 from test_polars import SERIES_ONLY
 
 import raptors_arrow as ra
+
+OURS = os.path.dirname(ra.__file__)
 
 #: Streams a query into a pipe that is read by a thread which keeps the GIL. The pipe holds 64 KiB,
 #: so most rows are computed in that time: a call of Python would wait for ever.
@@ -65,6 +69,38 @@ def test_no_function_of_ours_is_called_by_polars(engine, monkeypatch):
     large = np.ones((4, 300_000), "f4")  # more than an expression carries with it
     frame.select(emb.matmul(large).raptors.sum(axis=1))
     assert calls
+
+
+def frames_of(rows: int, engine: str) -> list[str]:
+    """Run a query, and give the functions of ours that Python called meanwhile."""
+    frame = pl.DataFrame({"emb": pl.Series(np.ones((rows, 4), "f4"))})
+    emb = pl.col("emb").raptors
+    query = frame.lazy().with_columns(
+        unit=emb.normalize(), dot=emb.dot([1, 2, 3, 4]), mean=emb.mean(axis=1)
+    )
+    called = []
+
+    def count(own, event, _):
+        if event == "call" and own.f_code.co_filename.startswith(OURS):
+            called.append(own.f_code.co_name)
+
+    threading.setprofile(count)  # for threads that begin now
+    sys.setprofile(count)
+    try:
+        query.collect(engine=engine)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return sorted(called)
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_frames_of_python_are_those_of_the_plan(engine):
+    """Each expression is planned once, when its column's type is known; rows need no frame."""
+    few, many = frames_of(3, engine), frames_of(300_000, engine)
+    assert few == many
+    assert many.count("planned") == 3
+    assert "_compute" not in many
 
 
 @pytest.mark.parametrize("name", [n for n in ra.list_functions() if n not in SERIES_ONLY])
