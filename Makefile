@@ -125,8 +125,11 @@ test-engines: test-datafusion build java $(ENGINES)/cluster/.installed $(ENGINES
 		$(ENGINES)/$$engines/$(notdir $(BIN))/python -m pytest tests/python/test_polars.py \
 			tests/python/test_polars_native.py || exit 1; \
 	done
-	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines --ignore tests/engines/test_daft.py
-	$(ENGINES)/daft-only/$(notdir $(BIN))/python -m pytest tests/engines/test_daft.py
+	$(ENGINES)/cluster/$(notdir $(BIN))/python -m pytest tests/engines/test_ray.py tests/engines/test_spark.py \
+		tests/engines/test_dask.py
+	for runner in test_daft test_daft_ray; do \
+		$(ENGINES)/daft-only/$(notdir $(BIN))/python -m pytest tests/engines/$$runner.py || exit 1; \
+	done
 
 # What Spark runs on: any Java from 17 on, or that of Debian.
 java:

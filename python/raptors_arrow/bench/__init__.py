@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="seed (default), shapes, scaling, overhead, vectors, chains, memory or all; may be "
-        "repeated, or separated by commas",
+        help="seed (default), shapes, scaling, overhead, vectors, chains, memory, engines or all; "
+        "may be repeated, or separated by commas",
     )
     what.add_argument("--peers", metavar="A,B", help="only these peers (default: all installed)")
     what.add_argument(

@@ -161,6 +161,11 @@ def _memory() -> Iterable[Cell]:
         yield Cell("memory", function, "float32", 50_000, 768)
 
 
+def _engines() -> Iterable[Cell]:
+    yield Cell("engines", "query", "float32", 200_000, 384)
+    yield Cell("engines", "group_mean", "float32", 1_000_000, 64)
+
+
 #: The suites by name. Cells of one shape follow each other, so that they share their inputs.
 SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "seed": _seed,
@@ -172,6 +177,7 @@ SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "elementary": _elementary,
     "chains": _chains,
     "memory": _memory,
+    "engines": _engines,
 }
 
 

@@ -25,7 +25,11 @@ from raptors_arrow.bench.stats import MIN_ROUNDS
 __all__ = ["below", "run"]
 
 #: The suite of threads and sizes is long; who is not given by ``--peers`` stays at home.
-FEW = {"scaling": ("numpy", "pyarrow"), "nulls": ("without-nulls", "numpy")}
+FEW = {
+    "scaling": ("numpy", "pyarrow"),
+    "nulls": ("without-nulls", "numpy"),
+    "engines": ("polars-lazy", "polars-streaming"),
+}
 
 
 def run(args: argparse.Namespace) -> int:

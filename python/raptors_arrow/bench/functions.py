@@ -21,6 +21,7 @@ import raptors_arrow as ra
 from raptors_arrow.bench import chains
 from raptors_arrow.bench.answers import AXES, Answer, Function, Values, positive
 from raptors_arrow.bench.cells import Cell
+from raptors_arrow.bench.engines import engine_functions
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
 from raptors_arrow.bench.nulls import null_functions
 
@@ -209,6 +210,7 @@ def _elementary() -> dict[str, Function]:
 FUNCTIONS: dict[str, Function] = (
     _reductions()
     | null_functions()
+    | engine_functions()
     | _elementary()
     | {
         "broadcast_add": Function(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from raptors_arrow.bench.chains import jax_chains, numexpr_chains
+from raptors_arrow.bench.engines import polars_queries
 from raptors_arrow.bench.inputs import TOP, Inputs
 from raptors_arrow.bench.nulls import dense_jobs, numpy_null_jobs
 from raptors_arrow.bench.numpy_jobs import (
@@ -256,6 +257,8 @@ PEERS = (
         precision="float32",  # reciprocal square roots are approximated
     ),
     Peer("without-nulls", "raptors_arrow", dense_jobs, checked=False),
+    Peer("polars-lazy", "polars", polars_queries("in-memory")),
+    Peer("polars-streaming", "polars", polars_queries("streaming")),
 )
 
 
