@@ -255,7 +255,7 @@ impl Drop for Recycled {
 }
 
 /// Asks for memory; if there is none, gives back what waits in the pool and asks once more.
-fn or_released<M>(mut ask: impl FnMut() -> Option<M>) -> Option<M> {
+pub(crate) fn or_released<M>(mut ask: impl FnMut() -> Option<M>) -> Option<M> {
     ask().or_else(|| if release_unused() > 0 { ask() } else { None })
 }
 

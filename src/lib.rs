@@ -31,6 +31,7 @@ pub mod expr;
 mod ffi;
 mod kernel;
 mod matrix;
+mod memory;
 #[cfg(feature = "python")]
 mod python;
 mod type_name;

@@ -1,23 +1,30 @@
 //! Memory that is refused at any point of a call is [`Error::OutOfMemory`], never an abort: every
-//! function is called once for each of its allocations, with that one refused.
+//! function is called once for each of its allocations, with that one refused; on many rows, and on few
+//! rows of many columns. So are accumulators, groups, lists of vectors and chains.
 #![cfg(target_os = "linux")]
 
 mod oracle;
 
 use std::alloc::{GlobalAlloc, Layout as Size, System};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow_array::{Array, ArrayRef, Int32Array, StringArray, UInt32Array};
 use arrow_schema::DataType;
 use oracle::calls::{First, Sample, calls};
 use oracle::forms::{Form, Layout, as_held, chunked, matrix};
 use oracle::raw::Raw;
 use oracle::{Draw, Nulls, Random, Table, quick};
 use raptors_arrow::buffer::{pool_stats, release_unused};
+use raptors_arrow::compute::{
+    Accumulator, GroupStatistic, Groups, Per, ReduceOptions, Statistic, Value, reduce_lists,
+};
 use raptors_arrow::dispatch::{Level, Settings, with_settings};
+use raptors_arrow::expr::{self, Expr};
+use raptors_arrow::{Error, Matrix};
 
-/// Bytes from which on an allocation counts: all that grows with the rows does; what a tile or a block
-/// of rows needs, however many there are, does not.
+/// Bytes from which on an allocation counts: all that grows with the rows or the columns does; what a
+/// tile or a block of rows needs, however many there are, does not.
 const COUNTED: usize = 192 << 10;
 
 /// Allocations to go until one is refused; negative while none is to be.
@@ -101,20 +108,57 @@ fn report_aborts() {
     unsafe { libc::signal(libc::SIGABRT, handler) };
 }
 
-#[test]
-fn any_allocation_that_is_refused_ends_the_call_with_an_error() {
+/// Ends a call once at each of its allocations; says how many of them were refused for good.
+fn refused_one_by_one(what: &str, run: impl Fn() -> Result<Value, Error>) -> usize {
+    let raw = |value: Result<Value, Error>| value.ok().map(|value| Raw::of(&value));
+    let expected = raw(run());
+    let mut refused = 0;
+    for k in 0.. {
+        release_unused();
+        *RUNS.lock().unwrap() = format!("allocation {k} of {what}\n");
+        let used = pool_stats().unwrap().used_bytes;
+        let Some(got) = with_refused(k, &run) else { break };
+        match got {
+            Err(error) if error.kind().to_string().contains("no memory") => refused += 1,
+            // A retry after the pool was released, or a smaller workspace.
+            got => assert!(raw(got) == expected, "{what}, allocation {k}"),
+        }
+        assert_eq!(pool_stats().unwrap().used_bytes, used, "{what}");
+    }
+    assert!(raw(run()) == expected, "{what}: after a refusal");
+    refused
+}
+
+/// The tests of this file would refuse each other's memory: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
     report_aborts();
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn settings(i: usize) -> Settings {
+    let levels: Vec<Level> = Level::available().collect();
+    Settings {
+        threads: Some(1 + i % 2),
+        exact_threads: true,
+        simd: Some(levels[i % levels.len()]),
+        ..Settings::default()
+    }
+}
+
+const NULLS: [Nulls; 4] = [Nulls::None, Nulls::Both, Nulls::Rows, Nulls::Elements];
+
+/// Calls every function on matrices of a shape; says how many calls there were, and refusals.
+fn every_function((rows, width): (usize, usize), elements: &[DataType]) -> (usize, usize) {
     let mut random = Random::new(10);
     let (mut made, mut refused) = (0, 0);
-    let (rows, width) = (200_000, 2);
-    let elements = [DataType::Float32, DataType::Float64, DataType::Int16, DataType::UInt64];
-    let levels: Vec<Level> = Level::available().collect();
     for (j, element) in elements.iter().enumerate() {
         for (l, layout) in Layout::EACH.into_iter().enumerate() {
             if (j + l) % if quick() { 12 } else { 4 } != 0 {
                 continue;
             }
-            let nulls = [Nulls::None, Nulls::Both, Nulls::Rows, Nulls::Elements][l % 4];
+            let nulls = NULLS[l % 4];
             let x = First { element, rows, width, nulls, draw: Draw::Tame };
             let table = Table::random(&mut random, element, (rows, width), nulls, x.draw);
             let table = as_held(&table, layout);
@@ -124,37 +168,112 @@ fn any_allocation_that_is_refused_ends_the_call_with_an_error() {
             } else {
                 matrix(&table, form)
             };
-            let settings = Settings {
-                threads: Some(1 + l % 2),
-                exact_threads: true,
-                simd: Some(levels[l % levels.len()]),
-                ..Settings::default()
-            };
             for call in calls(&mut random, x, Sample::Few) {
-                with_settings(settings.clone(), || {
-                    let what = format!("{call} on {rows} x {width} {element} {form:?} {nulls:?}");
-                    let run = || call.run(&x_matrix).map(|value| Raw::of(&value));
-                    let expected = run();
-                    for k in 0.. {
-                        release_unused();
-                        *RUNS.lock().unwrap() = format!("allocation {k} of {what}\n");
-                        let used = pool_stats().unwrap().used_bytes;
-                        let Some(got) = with_refused(k, || call.run(&x_matrix)) else { break };
-                        match got.map_err(|error| error.kind().to_string()) {
-                            Err(error) if error.contains("no memory") => refused += 1,
-                            // A retry after the pool was released, or a smaller workspace.
-                            got => {
-                                let got = got.map(|value| Raw::of(&value)).ok();
-                                assert!(got.as_ref() == expected.as_ref().ok(), "{what}");
-                            }
-                        }
-                        assert_eq!(pool_stats().unwrap().used_bytes, used, "{what}");
-                    }
-                    assert!(run().ok() == expected.ok(), "{what}: after a refusal");
-                    made += 1;
-                });
+                let what = format!("{call} on {rows} x {width} {element} {form:?} {nulls:?}");
+                let run = || refused_one_by_one(&what, || call.run(&x_matrix));
+                refused += with_settings(settings(l), run);
+                made += 1;
             }
         }
     }
+    (made, refused)
+}
+
+#[test]
+fn any_allocation_that_is_refused_ends_the_call_with_an_error() {
+    let _alone = alone();
+    let elements = [DataType::Float32, DataType::Float64, DataType::Int16, DataType::UInt64];
+    let (made, refused) = every_function((200_000, 2), &elements);
     assert!(made > 100 && refused > 100, "{made} calls, {refused} refusals");
+}
+
+#[test]
+fn any_allocation_for_many_columns_that_is_refused_ends_the_call_with_an_error() {
+    let _alone = alone();
+    let elements = [DataType::Float64, DataType::Float16, DataType::Int8, DataType::Float32];
+    let (made, refused) = every_function((2, COUNTED + 8), &elements);
+    assert!(made > 100 && refused > 100, "{made} calls, {refused} refusals");
+}
+
+/// Something that is more than a call of one function.
+type Job<'a> = (&'static str, Box<dyn Fn() -> Result<Value, Error> + 'a>);
+
+fn accumulated(x: &Matrix, statistic: Statistic, per: Per) -> Result<Value, Error> {
+    let mut left = Accumulator::new(statistic, per, ReduceOptions::default())?;
+    left.update(x)?;
+    let mut right = Accumulator::new(statistic, per, ReduceOptions::default())?;
+    right.update(x)?;
+    let mut left = Accumulator::from_state(&left.state()?)?;
+    left.merge(right)?;
+    left.finish().map(Value::Vector)
+}
+
+fn grouped(x: &Matrix, statistic: Statistic, key: &ArrayRef) -> Result<Value, Error> {
+    let mut groups = Groups::new([key.data_type()])?;
+    let members = groups.assign(std::slice::from_ref(key))?;
+    groups.keys()?;
+    let mut part = GroupStatistic::partial(statistic, ReduceOptions::default());
+    part.update(x, &members)?;
+    let states = part.state(groups.len())?;
+    let mut merged = GroupStatistic::of_states(&states)?;
+    let ids: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..groups.len() as u32));
+    let mut again = Groups::new([ids.data_type()])?;
+    merged.merge(&states, &again.assign(&[ids])?)?;
+    merged.finish(again.len()).map(Value::Matrix)
+}
+
+fn evaluated(x: &Matrix, expr: &Expr) -> Result<Value, Error> {
+    let given = |_: &str| Ok(Value::Matrix(x.clone()));
+    let mut made = expr::evaluate_values(std::slice::from_ref(expr), &given)?;
+    Ok(made.remove(0))
+}
+
+/// Accumulators, groups, lists of vectors and chains over a matrix.
+fn jobs(x: &Matrix) -> Vec<Job<'_>> {
+    let numbers = (0..x.rows()).map(|i| i as i32 / 2);
+    let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(numbers));
+    let texts = (0..x.rows()).map(|i| format!("key {}", i / 2));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let mut jobs: Vec<Job<'_>> = Vec::new();
+    for statistic in [Statistic::Mean, Statistic::Var, Statistic::Max, Statistic::ArgMin] {
+        for per in [Per::Column, Per::Matrix] {
+            jobs.push(("an accumulator", Box::new(move || accumulated(x, statistic, per))));
+        }
+        for key in [&keys, &texts] {
+            let key = Arc::clone(key);
+            jobs.push(("groups", Box::new(move || grouped(x, statistic, &key))));
+        }
+        let lists: Vec<_> = (0..x.rows()).map(|row| row..row + 1).collect();
+        let pooled = move || {
+            reduce_lists(statistic, x, &lists, &ReduceOptions::default()).map(Value::Matrix)
+        };
+        jobs.push(("lists of vectors", Box::new(pooled)));
+    }
+    let chain = || expr::col("x").scale(2.0).add(1.0).clip(0.0, 3.0);
+    let mut chains = vec![chain(), chain().normalize().norm(1)];
+    for axis in [None, Some(0), Some(1)] {
+        chains.extend([chain().mean(axis), chain().var(axis), chain().max(axis)]);
+    }
+    let of = |chain: Expr| -> Job<'_> { ("a chain", Box::new(move || evaluated(x, &chain))) };
+    jobs.extend(chains.into_iter().map(of));
+    jobs
+}
+
+#[test]
+fn any_allocation_of_states_groups_and_chains_that_is_refused_is_an_error() {
+    let _alone = alone();
+    let mut random = Random::new(11);
+    let mut refused = 0;
+    for (l, shape) in [(150_000, 2), (2, COUNTED + 8)].into_iter().enumerate() {
+        for (j, layout) in [Layout::FixedSizeList, Layout::Batch].into_iter().enumerate() {
+            let (element, nulls) = (&DataType::Float32, NULLS[(l + 3 * j) % 4]);
+            let table = Table::random(&mut random, element, shape, nulls, Draw::Tame);
+            let x = matrix(&as_held(&table, layout), Form::plain(layout));
+            for (i, (what, run)) in jobs(&x).into_iter().enumerate() {
+                let what = format!("{what} ({i}) on {shape:?} {layout:?} {nulls:?}");
+                refused += with_settings(settings(j), || refused_one_by_one(&what, &run));
+            }
+        }
+    }
+    assert!(refused > 100, "{refused} refusals");
 }

@@ -22,6 +22,7 @@ use crate::dispatch::{Level, Plan, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Partial, Reducer, Words};
 use crate::matrix::{self, Matrix, Number, TileWorkspace, View, array_of, steps};
+use crate::memory::{self, Gather as _};
 
 /// A statistic of all rows, or of each column, of batches that come one after the other.
 ///
@@ -120,7 +121,7 @@ impl Accumulator {
             };
             check(&**state, x.element_type(), x.width())?;
             let plan = run::planned(&reduce::work(x, per, statistic))?;
-            let updated = state.update(x, &plan);
+            let updated = memory::caught(|| state.update(x, &plan));
             // A batch that was taken in part would be counted twice if it came again.
             self.is_broken |= updated.is_err();
             self.rows += x.rows();
@@ -151,7 +152,11 @@ impl Accumulator {
                     *state = right;
                     Ok(())
                 }
-                (Some(state), Some(right)) => state.merge(right, before as u64),
+                (Some(state), Some(right)) => {
+                    let merged = memory::caught(|| state.merge(right, before as u64));
+                    self.is_broken |= merged.is_err();
+                    merged
+                }
             }
         })
     }
@@ -276,9 +281,9 @@ impl WithReducer for Begun {
     ) -> Result<Box<dyn Accumulate>> {
         let Self { statistic, per, options, element, width } = self;
         let is_count = statistic == Statistic::Count;
-        let groups: Vec<_> = columns_of(per, width).collect();
+        let groups: Vec<_> = columns_of(per, width).gather();
         let sequences =
-            groups.iter().map(|group| Sequences::new(how.reducer, per, group.len())).collect();
+            groups.iter().map(|group| Sequences::new(how.reducer, per, group.len())).gather();
         Ok(Box::new(Totals::<T, O, R, F> {
             element,
             width,
@@ -370,14 +375,14 @@ where
     fn pause(&mut self) -> Vec<State<R::Node>> {
         let (reducer, per) = (self.reducer, self.per);
         let fresh = self.groups.iter().map(|group| Sequences::new(reducer, per, group.len()));
-        let running = std::mem::replace(&mut self.sequences, fresh.collect());
+        let running = std::mem::replace(&mut self.sequences, fresh.gather());
         let running = running.into_iter().map(Sequences::pause);
         let before = std::mem::take(&mut self.before);
         if before.is_empty() {
-            return running.collect();
+            return running.gather();
         }
         let merged = before.into_iter().zip(running);
-        merged.map(|(before, running)| before.merge(reducer, running)).collect()
+        merged.map(|(before, running)| before.merge(reducer, running)).gather()
     }
 
     /// Takes what was seen after so many rows.
@@ -386,7 +391,7 @@ where
         let by = if self.per == Per::Matrix { before * self.width as u64 } else { before };
         let pairs = self.pause().into_iter().zip(right);
         self.before =
-            pairs.map(|(left, right)| left.merge(reducer, right.moved(reducer, by))).collect();
+            pairs.map(|(left, right)| left.merge(reducer, right.moved(reducer, by))).gather();
     }
 }
 
@@ -407,7 +412,7 @@ where
 
     fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()> {
         let (view, level) = (x.view::<T>()?, plan.level(machine()));
-        let tasks = self.groups.iter().cloned().zip(&mut self.sequences).collect();
+        let tasks = self.groups.iter().cloned().zip(&mut self.sequences).gather();
         run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
             sequences.update(level, &view, columns, workspace);
         })
@@ -434,7 +439,7 @@ where
 
     fn read(&mut self, states: &StateReader<'_>, row: usize, before: u64) -> Result<u64> {
         let Some((rows, state)) = states.get::<R::Node>(row)? else { return Ok(0) };
-        let right = self.groups.iter().map(|columns| state.columns(columns)).collect();
+        let right = self.groups.iter().map(|columns| state.columns(columns)).gather();
         self.append(right, before);
         Ok(rows)
     }

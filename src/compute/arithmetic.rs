@@ -20,6 +20,7 @@ use crate::kernel::{
     RoundDecimals, Sign, Sqrt, Square, Subtract,
 };
 use crate::matrix::{Matrix, Number, size_of_element};
+use crate::memory::Gather as _;
 
 /// What is done to each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -342,7 +343,7 @@ impl Driven for Elementwise<'_> {
                 && matches!(element, DataType::Float32 | DataType::Float64),
         };
         let convert = self.y.as_ref().and_then(|y| y.conversion(x));
-        convert.into_iter().chain([("compute", work)]).collect()
+        convert.into_iter().chain([("compute", work)]).gather()
     }
 
     fn run(&self, passes: &[Pass]) -> Result<Value> {

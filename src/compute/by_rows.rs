@@ -11,6 +11,7 @@ use crate::dispatch::{Family, Level, Plan, Store, Work, machine, run, simd};
 use crate::error::Result;
 use crate::kernel::{Element, Tile};
 use crate::matrix::{self, ChunkNulls, Like, Matrix, Number, Part, Scratch, Writer, steps};
+use crate::memory::{self, Gather as _};
 
 /// What is done to a block of rows.
 pub(super) trait Block<T, O>: Sync {
@@ -70,7 +71,7 @@ pub(super) fn by_rows<T: Number, O: Number, B: Block<T, O>>(
     let mut tasks = Vec::new();
     for (part, runs) in view.parts.iter().zip(result.runs()) {
         let of_part = split(part, runs, rows_per_task, size);
-        run::extend(&mut tasks, of_part.into_iter());
+        memory::extend(&mut tasks, of_part.into_iter());
     }
     let rows = By { width, writer, plan, block, missing: &missing };
     run::each(&plan, tasks, BlockWorkspace::default, |workspace, task| {
@@ -99,7 +100,7 @@ fn nulls<T: Number, B: Block<T, O>, O>(
             false if B::WHOLE_ROWS => Ok(None),
             false => x.column_nulls(c, rows.clone()),
         };
-        (0..width).map(column).collect::<Result<_>>()?
+        (0..width).map(column).try_gather()?
     } else {
         let own = if B::WHOLE_ROWS { None } else { x.element_nulls(rows)? };
         let dead = match dead {
@@ -126,14 +127,14 @@ fn split<'t, 'a, T: Number>(
     size: usize,
 ) -> Vec<Task<'t, 'a, T>> {
     let mut tasks: Vec<Task<'t, 'a, T>> = Vec::new();
-    run::reserve(&mut tasks, part.rows.div_ceil(rows_per_task));
+    memory::reserve(&mut tasks, part.rows.div_ceil(rows_per_task));
     let task =
         |rows: Range<usize>| Task { part, first: rows.start, rows: rows.len(), out: Vec::new() };
     tasks.extend(steps(0..part.rows, rows_per_task).map(task));
     for (column, run) in runs {
         let row_bytes = if column.is_some() { size } else { part.width * size };
         let pieces = run.chunks_mut(rows_per_task * row_bytes);
-        tasks.iter_mut().zip(pieces).for_each(|(task, out)| run::push(&mut task.out, out));
+        tasks.iter_mut().zip(pieces).for_each(|(task, out)| memory::push(&mut task.out, out));
     }
     tasks
 }
@@ -192,9 +193,9 @@ impl<O: Number, B> By<'_, O, B> {
             let at = task.first + rows.start..task.first + rows.end;
             let elements = at.start * width..at.end * width;
             let len = elements.len();
-            run::resize(held, if in_place { 0 } else { len }, O::default());
+            memory::resize(held, if in_place { 0 } else { len }, O::default());
             dead.clear();
-            run::resize(dead, rows.len(), false);
+            memory::resize(dead, rows.len(), false);
             let bytes = rows.start * width * size..rows.end * width * size;
             // In place of the output, never of the input: those are different memory (buffer.rs).
             let out: &mut [O] = if in_place {
@@ -209,12 +210,12 @@ impl<O: Number, B> By<'_, O, B> {
             if dead.contains(&true) {
                 let rows = dead.iter().enumerate().filter(|(_, dead)| **dead);
                 let rows = rows.map(|(r, _)| part.first + at.start + r);
-                run::extend(&mut missing.lock().unwrap_or_else(PoisonError::into_inner), rows);
+                memory::extend(&mut missing.lock().unwrap_or_else(PoisonError::into_inner), rows);
             }
             if by_columns {
                 for (c, out) in task.out.iter_mut().enumerate() {
                     column.clear();
-                    run::reserve(column, rows.len());
+                    memory::reserve(column, rows.len());
                     column.extend((0..rows.len()).map(|r| held[r * width + c]));
                     writer.write(column, &mut out[rows.start * size..rows.end * size]);
                 }

@@ -12,6 +12,7 @@ use super::{Operand, Options, Per, Value, arithmetic};
 use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, size_of_element};
+use crate::memory::Gather as _;
 
 /// A matrix that the call made from an argument, or the argument itself.
 pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
@@ -68,7 +69,7 @@ pub(super) struct Prepared<D> {
 
 impl<D: std::ops::Deref<Target: Driven>> Prepared<D> {
     pub(super) fn new(driven: D) -> Result<Self> {
-        let passes = driven.works().into_iter().map(planned).collect::<Result<_>>()?;
+        let passes = driven.works().into_iter().map(planned).try_gather()?;
         Ok(Self { driven, passes })
     }
 

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::matrix::{
     self, Bits, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, size_of_element, steps,
 };
+use crate::memory::{self, Gather as _};
 
 /// What is done with nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,7 +130,7 @@ impl Driven for Choose<'_> {
             has_vdsp: false,
         };
         let convert = self.value.as_ref().and_then(|value| value.conversion(x));
-        convert.into_iter().chain([("choose", work)]).collect()
+        convert.into_iter().chain([("choose", work)]).gather()
     }
 
     fn run(&self, mut passes: &[Pass]) -> Result<Value> {
@@ -181,12 +182,12 @@ impl<T: Number> Chosen<'_, T> {
         let size = size_of_element(&to).unwrap_or(8);
         let mut result = Like::new(x, &to, size)?;
         let own = view.parts.iter().map(|part| self.own_nulls(part));
-        let own: Vec<ChunkNulls> = own.collect::<Result<_>>()?;
+        let own: Vec<ChunkNulls> = own.try_gather()?;
         let nans = |part: &Part<'_, T>| {
             let len = if self.choice == Choice::NanToNull { part.rows * part.width } else { 0 };
             Output::<u8>::new(len)
         };
-        let mut is_nan: Vec<Output<u8>> = view.parts.iter().map(nans).collect::<Result<_>>()?;
+        let mut is_nan: Vec<Output<u8>> = view.parts.iter().map(nans).try_gather()?;
         let step = (self.plan.task_bytes / (2 * std::mem::size_of::<T>())).next_multiple_of(TILE);
         let mut tasks = Vec::new();
         let parts = view.parts.iter().zip(&own).zip(&mut is_nan);
@@ -198,7 +199,7 @@ impl<T: Number> Chosen<'_, T> {
                     let (flags, rest) = std::mem::take(&mut is_nan).split_at_mut(len);
                     is_nan = rest;
                     let (first, is_nan) = (i * step, flags);
-                    tasks.push(Task { part, nulls, column, first, out, is_nan });
+                    memory::push(&mut tasks, Task { part, nulls, column, first, out, is_nan });
                 }
             }
         }
@@ -215,7 +216,7 @@ impl<T: Number> Chosen<'_, T> {
         let (x, rows) = (self.x, part.first..part.first + part.rows);
         let elements = if part.is_by_columns() {
             let column = |c| x.column_nulls(c, rows.clone());
-            (0..part.width).map(column).collect::<Result<_>>()?
+            (0..part.width).map(column).try_gather()?
         } else {
             vec![x.element_nulls(rows.clone())?]
         };
@@ -240,7 +241,7 @@ impl<T: Number> Chosen<'_, T> {
                 continue;
             }
             held.clear();
-            run::reserve(held, piece.len());
+            memory::reserve(held, piece.len());
             let x = part.raw(column, elements.clone(), scratch);
             held.extend(x.iter().map(|x| x.canonical()));
             if self.choice == Choice::NanToNull {
@@ -298,7 +299,9 @@ impl<T: Number> Chosen<'_, T> {
         let columns = own.elements.len();
         let len = if part.is_by_columns() { part.rows } else { part.rows * part.width };
         match self.choice {
-            Choice::IsNull => Ok(ChunkNulls { rows: own.rows, elements: vec![None; columns] }),
+            Choice::IsNull => {
+                Ok(ChunkNulls { rows: own.rows, elements: memory::filled(None, columns) })
+            }
             Choice::NanToNull => {
                 let elements = own.elements.into_iter().enumerate().map(|(c, own)| {
                     let is_nan = &is_nan[c * len..(c + 1) * len];
@@ -309,7 +312,7 @@ impl<T: Number> Chosen<'_, T> {
                     };
                     matrix::union(own, more)
                 });
-                let elements = elements.collect::<Result<_>>()?;
+                let elements = elements.try_gather()?;
                 Ok(ChunkNulls { rows: own.rows, elements })
             }
             Choice::FillNull => {
@@ -320,7 +323,10 @@ impl<T: Number> Chosen<'_, T> {
                     }
                 };
                 if !has_nulls {
-                    return Ok(ChunkNulls { rows: own.rows, elements: vec![None; columns] });
+                    return Ok(ChunkNulls {
+                        rows: own.rows,
+                        elements: memory::filled(None, columns),
+                    });
                 }
                 let elements = (0..columns).map(|c| {
                     let column = part.is_by_columns().then_some(c);
@@ -331,7 +337,7 @@ impl<T: Number> Chosen<'_, T> {
                     let nulls = matrix::from_bits(len, is_valid)?;
                     Ok(Some(nulls).filter(|nulls| nulls.null_count() > 0))
                 });
-                let elements = elements.collect::<Result<_>>()?;
+                let elements = elements.try_gather()?;
                 Ok(ChunkNulls { rows: own.rows, elements })
             }
         }

@@ -8,6 +8,7 @@ use crate::dispatch::{Level, run};
 use crate::error::Result;
 use crate::kernel::{Body, Reducer, Scale, Simd, Squared, Sums, Tile};
 use crate::matrix::{Matrix, Number, Part, Scratch, View};
+use crate::memory;
 
 /// All rows one behind the other, with zero in place of nulls.
 pub(super) fn all_rows<'a, T: Number>(x: &'a Matrix) -> Result<Cow<'a, [T]>> {
@@ -57,7 +58,7 @@ impl<T: Number> RowWorkspace<T> {
             return part.flat(own.start * view.width..own.end * view.width, T::default(), tile);
         }
         held.clear();
-        run::reserve(held, rows.len() * view.width);
+        memory::reserve(held, rows.len() * view.width);
         for (part, own) in view.rows(rows) {
             append(part, own, tile, held);
         }
@@ -84,7 +85,7 @@ fn append<T: Number>(
         return;
     }
     let start = out.len();
-    run::resize(out, start + rows.len() * width, T::default());
+    memory::resize(out, start + rows.len() * width, T::default());
     for step in crate::matrix::steps(rows.clone(), COLUMN_TILE) {
         let at = start + (step.start - rows.start) * width;
         for c in 0..width {
@@ -104,7 +105,7 @@ pub(super) fn norms<T: Number>(
     rows: usize,
 ) {
     out.clear();
-    run::resize(out, rows, 0.0);
+    memory::resize(out, rows, 0.0);
     level.run(Norms { x, width, out });
 }
 

@@ -25,6 +25,7 @@ use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::kernel::{exponent_of, power_of_two, times_power};
 use crate::matrix::{self, Matrix, Number, View, steps};
+use crate::memory::{self, Gather as _};
 use piece::{BLOCK, PanelWorkspace, Piece, Source, panel_rows};
 pub use running::ColumnsAccumulator;
 use square::Square;
@@ -236,7 +237,7 @@ const LEAST_ROWS: usize = 4096;
 /// Blocks of so many columns: even ones, of whole tiles at every level.
 fn blocks(width: usize) -> Vec<Range<usize>> {
     let block = width.div_ceil(width.div_ceil(BLOCK).max(1)).next_multiple_of(24).min(BLOCK);
-    steps(0..width, block).collect()
+    steps(0..width, block).gather()
 }
 
 /// A call that is checked and planned.
@@ -273,19 +274,22 @@ impl<'a, T: Number> Columns<'a, T> {
     ) -> Result<Diagonal> {
         let View { rows, width, .. } = self.view;
         let powers: Vec<f64> =
-            exponents.unwrap_or(&[]).iter().map(|exponent| power_of_two(-exponent)).collect();
+            exponents.unwrap_or(&[]).iter().map(|exponent| power_of_two(-exponent)).gather();
         let blocks = blocks(width);
         let ranges = (2 * PIECES / (blocks.len() * (blocks.len() + 1)).max(1)).max(1);
         let step = rows.div_ceil(ranges).max(LEAST_ROWS);
 
         let at_once = (AT_ONCE / ranges).max(1);
         let mut diagonal = Diagonal { count: 0, squares: vec_with_capacity(width)? };
-        let own: Vec<_> = blocks.iter().map(|block| (block, block)).collect();
+        let own: Vec<_> = blocks.iter().map(|block| (block, block)).gather();
         for pairs in own.chunks(at_once) {
             let own = self.pieces(pairs, 0..rows, step, &powers)?;
             for piece in &own {
                 diagonal.count = piece.count;
-                diagonal.squares.extend(piece.left.clone().map(|c| piece.product(c, c)));
+                memory::extend(
+                    &mut diagonal.squares,
+                    piece.left.clone().map(|c| piece.product(c, c)),
+                );
             }
             own.iter().for_each(|piece| put(piece, &diagonal));
         }
@@ -294,7 +298,7 @@ impl<'a, T: Number> Columns<'a, T> {
             .iter()
             .enumerate()
             .flat_map(|(i, left)| blocks[i + 1..].iter().map(move |right| (left, right)))
-            .collect();
+            .gather();
         for pairs in others.chunks(at_once) {
             for piece in self.pieces(pairs, 0..rows, step, &powers)? {
                 put(&piece, &diagonal);
@@ -311,11 +315,11 @@ impl<'a, T: Number> Columns<'a, T> {
         step: usize,
         powers: &[f64],
     ) -> Result<Vec<Piece>> {
-        let mut joined: Vec<Piece> = Vec::with_capacity(pairs.len());
+        let mut joined: Vec<Piece> = memory::with_capacity(pairs.len());
         for piece in self.steps_of(pairs, rows, step, powers)? {
             match joined.last_mut() {
                 Some(last) if last.is_beside(&piece) => last.join(&piece),
-                _ => joined.push(piece),
+                _ => memory::push(&mut joined, piece),
             }
         }
         Ok(joined)
@@ -333,35 +337,34 @@ impl<'a, T: Number> Columns<'a, T> {
         let mut pieces = Vec::new();
         for (left, right) in pairs {
             let of = |rows| (rows, Piece::new((*left).clone(), (*right).clone(), self.centred));
-            pieces.extend(steps(rows.clone(), step).map(of));
+            memory::extend(&mut pieces, steps(rows.clone(), step).map(of));
             if rows.is_empty() {
-                pieces.push(of(rows.clone()));
+                memory::push(&mut pieces, of(rows.clone()));
             }
         }
-        let tasks = pieces.iter_mut().collect();
+        let tasks = pieces.iter_mut().gather();
         let source = Source { view: &self.view, whole: self.whole.as_ref(), powers };
         let plan = &self.plan;
         run::each_while(plan, tasks, PanelWorkspace::default, |workspace, task, go_on| {
             let (rows, piece) = task;
             piece.feed(plan, source, rows.clone(), workspace, go_on);
         })?;
-        Ok(pieces.into_iter().map(|(_, piece)| piece).collect())
+        Ok(pieces.into_iter().map(|(_, piece)| piece).gather())
     }
 
     /// The largest magnitude of each column, in rows without a null; not finite if one is not.
     fn extents(&self) -> Result<Vec<f64>> {
         let View { rows, width, .. } = self.view;
         let step = rows.div_ceil(PIECES).max(LEAST_ROWS);
-        let mut found: Vec<(Range<usize>, Vec<f64>)> = steps(0..rows, step)
-            .map(|rows| Ok((rows, vec_of(0.0, width)?)))
-            .collect::<Result<_>>()?;
+        let mut found: Vec<(Range<usize>, Vec<f64>)> =
+            steps(0..rows, step).map(|rows| Ok((rows, vec_of(0.0, width)?))).try_gather()?;
         let larger = |largest: &mut f64, x: f64| {
             // A NaN stays.
             if x.abs() > *largest || x.is_nan() {
                 *largest = x.abs();
             }
         };
-        let tasks = found.iter_mut().collect();
+        let tasks = found.iter_mut().gather();
         let held = RowWorkspace::default;
         run::each(&self.plan, tasks, held, |held, (rows, extents)| {
             for rows in steps(rows.clone(), panel_rows(width)) {
@@ -394,13 +397,13 @@ impl<'a, T: Number> Columns<'a, T> {
         if !products.any(|(i, product)| is_doubtful(i, *product)) {
             return Ok(());
         }
-        let exponents: Vec<i32> = extents.iter().map(|extent| exponent_of(*extent)).collect();
+        let exponents: Vec<i32> = extents.iter().map(|extent| exponent_of(*extent)).gather();
         self.products(Some(&exponents), |piece, diagonal| {
             let of_piece =
                 piece.left.clone().flat_map(|a| piece.right.clone().map(move |b| (a, b)));
             let doubtful: Vec<bool> = of_piece
                 .map(|(a, b)| is_doubtful(a * width + b, out.doubles()[a * width + b]))
-                .collect();
+                .gather();
             let is_wanted = |a: usize, b: usize| {
                 doubtful[(a - piece.left.start) * piece.right.len() + b - piece.right.start]
             };
@@ -429,11 +432,11 @@ impl<'a, T: Number> Columns<'a, T> {
             // What is not finite itself has no spread.
             is_odd && extent.is_finite()
         };
-        let columns: Vec<bool> = first.squares.iter().zip(&extents).map(is_in_doubt).collect();
+        let columns: Vec<bool> = first.squares.iter().zip(&extents).map(is_in_doubt).gather();
         if !columns.contains(&true) {
             return Ok(None);
         }
-        let exponents = extents.iter().map(|extent| exponent_of(*extent)).collect();
+        let exponents = extents.iter().map(|extent| exponent_of(*extent)).gather();
         Ok(Some(Doubtful { columns, extents, exponents }))
     }
 

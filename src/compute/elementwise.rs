@@ -23,6 +23,7 @@ use crate::kernel::{
 use crate::matrix::{
     self, Bits, ChunkNulls, Like, Mask, Matrix, Number, Part, Scratch, TILE, Writer, steps,
 };
+use crate::memory::{self, Gather as _};
 
 /// What is done with an operation once its types are known: a call, or a step over tiles.
 pub(super) trait WithOperation<'y> {
@@ -209,8 +210,7 @@ impl<T: Number> Arithmetic<'_, T> {
         let x = self.x;
         let size = self.writer.size;
         let view = x.view::<T>()?;
-        let nulls: Vec<ChunkNulls> =
-            view.parts.iter().map(|part| self.nulls(part)).collect::<Result<_>>()?;
+        let nulls: Vec<ChunkNulls> = view.parts.iter().map(|part| self.nulls(part)).try_gather()?;
         let mut result = Like::new(x, &self.to, size)?;
         // Whole cache lines, so that no two threads write to one.
         let step = (self.plan.task_bytes / (2 * std::mem::size_of::<T>())).next_multiple_of(TILE);
@@ -219,7 +219,7 @@ impl<T: Number> Arithmetic<'_, T> {
             for (column, out) in runs {
                 let run = Run { part, nulls, column };
                 let runs = out.chunks_mut(step * size).enumerate();
-                run::reserve(&mut tasks, runs.len());
+                memory::reserve(&mut tasks, runs.len());
                 tasks.extend(runs.map(|(i, out)| Task { run, first: i * step, out }));
             }
         }
@@ -247,7 +247,7 @@ impl<T: Number> Arithmetic<'_, T> {
                 let own = x.column_nulls(c, rows.clone())?;
                 matrix::union(own, element_nulls(y, rows.clone(), width, Some(c))?)
             };
-            (0..width).map(column).collect::<Result<_>>()?
+            (0..width).map(column).try_gather()?
         } else {
             let own = x.element_nulls(rows.clone())?;
             vec![matrix::union(own, element_nulls(y, rows.clone(), width, None)?)?]
@@ -385,7 +385,7 @@ impl<T: Number> Arithmetic<'_, T> {
             let bytes = &mut out[piece.start * size..piece.end * size];
             let elements = first + piece.start..first + piece.end;
             let Tiles { held, workspace } = &mut *tiles;
-            run::resize(held, if in_place { 0 } else { piece.len() }, T::default());
+            memory::resize(held, if in_place { 0 } else { piece.len() }, T::default());
             // A reborrow of this task's own bytes as elements, checked for size and alignment. It
             // overlaps no operand: an output is memory that nothing else refers to (buffer.rs).
             let tile = if in_place { bytemuck::cast_slice_mut(bytes) } else { &mut held[..] };
@@ -528,7 +528,7 @@ pub(super) fn by_rows<T: Number>(
                 } else {
                     // The piece may begin or end inside a row.
                     let inside = elements.start + at - row * width;
-                    run::resize(repeated, y.len() * width, fill);
+                    memory::resize(repeated, y.len() * width, fill);
                     repeat_each(y, width, repeated);
                     let end = ((row + y.len()) * width).min(elements.end) - elements.start;
                     let y_each = &repeated[inside..inside + end - at];

@@ -27,6 +27,7 @@ use crate::kernel::{Counts, Many, Nodes, Partial, Reducer, Words};
 use crate::matrix::{
     self, Gathered, Matrix, Number, Source, TILE, TileWorkspace, View, Wanted, array_of,
 };
+use crate::memory::{self, Gather as _};
 
 /// A statistic of each column of each group, a row for each.
 ///
@@ -255,7 +256,7 @@ fn cut<'o, T: Number, O>(
         // Groups without rows keep what is there.
         slots(ids[from] as usize - next);
         if is_giant(from) {
-            giants.push((from, slots(1)));
+            memory::push(&mut giants, (from, slots(1)));
             next = ids[from] as usize + 1;
             from += 1;
             continue;
@@ -265,7 +266,7 @@ fn cut<'o, T: Number, O>(
         let some = (from..ids.len()).take_while(within).count();
         let to = from + some.clamp(1, GROUPS_OF_A_TASK);
         let end = ids[to - 1] as usize + 1;
-        tasks.push(Task { groups: from..to, slots: slots(end - ids[from] as usize) });
+        memory::push(&mut tasks, Task { groups: from..to, slots: slots(end - ids[from] as usize) });
         (from, next) = (to, end);
     }
     Cut { tasks, giants }
@@ -372,7 +373,7 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         };
         let mut order = std::mem::take(&mut workspace.order);
         order.clear();
-        run::reserve(&mut order, groups.len());
+        memory::reserve(&mut order, groups.len());
         order.extend(groups.map(|i| i as u32));
         order.sort_by_key(|i| len(*i));
         for same in order.chunk_by(|a, b| len(*a) == len(*b)) {
@@ -413,7 +414,7 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         let width = view.width;
         let indices = &mut workspace.indices;
         indices.clear();
-        run::reserve(indices, rows * groups.len());
+        memory::reserve(indices, rows * groups.len());
         for row in 0..rows {
             indices.extend(groups.iter().map(|i| members.rows(*i as usize)[row]));
         }
@@ -421,7 +422,7 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         let gathered = Gathered { level, view, indices };
         let all = 0..indices.len();
         let counts = if Source::has_nulls(view) {
-            let mut counts = vec![0; groups.len() * width];
+            let mut counts = memory::filled(0, groups.len() * width);
             for (nth, row) in indices.iter().enumerate() {
                 let (at, row) = (nth % groups.len() * width, *row as usize);
                 view.count_columns(row..row + 1, 0..width, &mut counts[at..at + width]);
@@ -442,9 +443,9 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         let rows = self.members.rows(i).len();
         let most = rows_of_a_task(self.view.width, std::mem::size_of::<T>());
         let leaves = rows.div_ceil(8 * plan.threads).min(most).div_ceil(LEAF).next_power_of_two();
-        let pieces: Vec<_> = matrix::steps(0..rows, leaves * LEAF).collect();
-        let mut states: Vec<Option<State<R::Node>>> = pieces.iter().map(|_| None).collect();
-        let tasks = pieces.into_iter().zip(&mut states).collect();
+        let pieces: Vec<_> = matrix::steps(0..rows, leaves * LEAF).gather();
+        let mut states: Vec<Option<State<R::Node>>> = pieces.iter().map(|_| None).gather();
+        let tasks = pieces.into_iter().zip(&mut states).gather();
         run::each(plan, tasks, TileWorkspace::default, |tile, (rows, state)| {
             *state = Some(self.alone(i, rows, tile).pause());
         })?;

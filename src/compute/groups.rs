@@ -27,6 +27,7 @@ use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Partial, Reducer, Words};
 use crate::matrix::{self, Gathered, Matrix, Number, TileWorkspace, array_of};
+use crate::memory;
 
 /// A statistic of each column of each group, over batches that come one after the other.
 ///
@@ -135,7 +136,7 @@ impl GroupStatistic {
                 return Err(Error::Width { what, expected: state.width(), got: width });
             }
             let plan = run::planned(&reduce::work(x, Per::Column, statistic))?;
-            let updated = state.update(x, members, &plan);
+            let updated = memory::caught(|| state.update(x, members, &plan));
             self.is_broken = updated.is_err();
             updated
         })
@@ -183,7 +184,7 @@ impl GroupStatistic {
                 let (argument, expected) = ("state", "states of one statistic of one column");
                 return Err(Error::Argument { argument, expected, got: of.to_text() });
             };
-            let merged = state.merge(&reader, members);
+            let merged = memory::caught(|| state.merge(&reader, members));
             self.is_broken = merged.is_err();
             merged
         })
@@ -375,7 +376,7 @@ where
             let to = from + some.clamp(1, GROUPS_OF_A_TASK);
             let end = ids[to - 1] as usize + 1;
             let (states, after) = std::mem::take(&mut rest).split_at_mut(end - first);
-            tasks.push((first, states, from..to));
+            memory::push(&mut tasks, (first, states, from..to));
             (rest, first, from) = (after, end, to);
         }
         run::each_while(plan, tasks, TileWorkspace::default, |workspace, task, go_on| {

@@ -22,6 +22,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
 use crate::matrix;
+use crate::memory::{self, Gather as _};
 
 /// The keys that were seen, each a group. Nulls are a group; so is NaN, and −0 is +0.
 ///
@@ -71,7 +72,7 @@ impl Groups {
     ///
     /// [`Error::Arrow`] for types that cannot be keys.
     pub fn new<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Result<Self> {
-        let types: Vec<&DataType> = types.into_iter().collect();
+        let types: Vec<&DataType> = types.into_iter().gather();
         let hasher = DefaultHashBuilder::default();
         let keys = match (&types[..], types.first().and_then(|key| key.primitive_width())) {
             ([key], Some(width @ (1 | 2 | 4 | 8))) => {
@@ -79,7 +80,7 @@ impl Groups {
                 Keys::Words { key: (*key).clone(), width, table, words, null: None }
             }
             _ => {
-                let fields = types.into_iter().map(|key| SortField::new(key.clone())).collect();
+                let fields = types.into_iter().map(|key| SortField::new(key.clone())).gather();
                 let converter = RowConverter::new(fields).map_err(arrow)?;
                 let (bytes, ends) = (Vec::new(), Vec::new());
                 Keys::Rows { converter, table: HashTable::new(), bytes, ends }
@@ -108,51 +109,64 @@ impl Groups {
     /// [`Error::Arrow`] if the columns are not of the types that were said, and
     /// [`Error::TooLarge`] for more than 2³² groups or rows.
     pub fn assign(&mut self, columns: &[ArrayRef]) -> Result<Members> {
-        let rows = columns.first().map_or(0, |column| column.len());
-        u32::try_from(rows).map_err(|_| too_many(rows))?;
-        let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
-        let mut ids = crate::buffer::vec_with_capacity(rows)?;
-        let hasher = &self.hasher;
-        match &mut self.keys {
-            Keys::Words { key, width, table, words, null } => {
-                let data = match &columns[..] {
-                    [column] if column.data_type() == key => column.to_data(),
-                    _ => {
-                        let got = columns.first().map(|column| column.data_type());
-                        return Err(Error::Mixed {
-                            what: "keys",
-                            expected: key.clone(),
-                            got: got.cloned().unwrap_or(DataType::Null),
-                        });
-                    }
-                };
-                let mut found = Words { hasher, table, words, null };
-                found.assign(&data, *width, &mut ids)?;
-            }
-            Keys::Rows { converter, table, bytes, ends } => {
-                let keys = converter.convert_columns(&columns).map_err(arrow)?;
-                run::in_steps(0..keys.num_rows(), ROWS_OF_A_STEP, |some| {
-                    for row in some {
-                        let row = keys.row(row);
-                        let key = row.data();
-                        let hash = hasher.hash_one(key);
-                        if let Some(id) = table.find(hash, |id| of_group(bytes, ends, *id) == key) {
-                            ids.push(*id);
-                            continue;
+        memory::caught(|| {
+            let rows = columns.first().map_or(0, |column| column.len());
+            u32::try_from(rows).map_err(|_| too_many(rows))?;
+            let mut ids = crate::buffer::vec_with_capacity(rows)?;
+            let hasher = &self.hasher;
+            match &mut self.keys {
+                Keys::Words { key, width, table, words, null } => {
+                    let data = match columns {
+                        [column] if column.data_type() == key => {
+                            memory::headroom(rows * *width);
+                            canonical(column).to_data()
                         }
-                        let id = u32::try_from(ends.len()).map_err(|_| too_many(ends.len()))?;
-                        granted(crate::buffer::try_reserve(bytes, key.len()))?;
-                        bytes.extend_from_slice(key);
-                        ends.push(bytes.len());
-                        let rehash = |id: &u32| hasher.hash_one(of_group(bytes, ends, *id));
-                        table.insert_unique(hash, id, rehash);
-                        ids.push(id);
-                    }
-                    Ok(())
-                })?;
+                        _ => {
+                            let got = columns.first().map(|column| column.data_type());
+                            return Err(Error::Mixed {
+                                what: "keys",
+                                expected: key.clone(),
+                                got: got.cloned().unwrap_or(DataType::Null),
+                            });
+                        }
+                    };
+                    let mut found = Words { hasher, table, words, null };
+                    found.assign(&data, *width, &mut ids)?;
+                }
+                Keys::Rows { converter, table, bytes, ends } => {
+                    run::in_steps(0..rows, ROWS_OF_A_STEP, |some| {
+                        let columns =
+                            columns.iter().map(|column| column.slice(some.start, some.len()));
+                        let columns = columns.gather();
+                        let bytes_of = |column: &ArrayRef| column.to_data().get_slice_memory_size();
+                        let sizes = columns.iter().map(|column| bytes_of(column).unwrap_or(0));
+                        memory::headroom(
+                            sizes.sum::<usize>() * 3 + some.len() * columns.len() * 64,
+                        );
+                        let columns = columns.iter().map(canonical).gather();
+                        for row in &converter.convert_columns(&columns).map_err(arrow)? {
+                            let key = row.data();
+                            let hash = hasher.hash_one(key);
+                            if let Some(id) =
+                                table.find(hash, |id| of_group(bytes, ends, *id) == key)
+                            {
+                                ids.push(*id);
+                                continue;
+                            }
+                            let id = u32::try_from(ends.len()).map_err(|_| too_many(ends.len()))?;
+                            memory::extend_from_slice(bytes, key);
+                            memory::push(ends, bytes.len());
+                            let rehash = |id: &u32| hasher.hash_one(of_group(bytes, ends, *id));
+                            room(table, rehash);
+                            table.insert_unique(hash, id, rehash);
+                            ids.push(id);
+                        }
+                        Ok(())
+                    })?;
+                }
             }
-        }
-        Members::new(&ids, self.len())
+            Members::new(&ids, self.len())
+        })
     }
 
     /// The keys of all groups, in the order of their numbers: a column for each.
@@ -161,7 +175,7 @@ impl Groups {
     ///
     /// None but [`Error::Arrow`], which would be a bug.
     pub fn keys(&self) -> Result<Vec<ArrayRef>> {
-        match &self.keys {
+        memory::caught(|| match &self.keys {
             Keys::Words { key, width, words, null, .. } => {
                 let mut bytes = crate::buffer::vec_with_capacity(words.len() * width)?;
                 words
@@ -179,11 +193,12 @@ impl Groups {
                 Ok(vec![make_array(data)])
             }
             Keys::Rows { converter, bytes, ends, .. } => {
+                memory::headroom(bytes.len().saturating_mul(2));
                 let parser = converter.parser();
                 let groups = (0..ends.len() as u32).map(|id| of_group(bytes, ends, id));
                 converter.convert_rows(groups.map(|key| parser.parse(key))).map_err(arrow)
             }
-        }
+        })
     }
 }
 
@@ -191,8 +206,12 @@ fn too_many(rows: usize) -> Error {
     Error::TooLarge { rows, width: 1, limit: "32-bit row numbers" }
 }
 
-fn granted(memory: std::result::Result<(), usize>) -> Result<()> {
-    memory.map_err(|bytes| Error::OutOfMemory { bytes })
+/// Makes room for one more group.
+fn room<T>(table: &mut HashTable<T>, rehash: impl Fn(&T) -> u64) {
+    if table.len() == table.capacity() {
+        let bytes = table.allocation_size().saturating_mul(2);
+        memory::granted(memory::or_released(|| table.try_reserve(1, &rehash).ok()).ok_or(bytes));
+    }
 }
 
 fn of_group<'b>(bytes: &'b [u8], ends: &[usize], id: u32) -> &'b [u8] {
@@ -236,9 +255,12 @@ impl Words<'_> {
         let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
         let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
         // What is under a null may be anything; it costs no more than a larger range.
-        let each = keys.iter().map(|key| (*key).into());
-        let (low, high) =
-            each.fold((u64::MAX, 0), |(low, high), key: u64| (low.min(key), high.max(key)));
+        let (mut low, mut high) = (u64::MAX, 0);
+        run::in_steps(0..keys.len(), ROWS_OF_A_STEP, |some| {
+            let each = keys[some].iter().map(|key| (*key).into());
+            (low, high) = each.fold((low, high), |(low, high), key| (low.min(key), high.max(key)));
+            Ok(())
+        })?;
         let range = high.checked_sub(low).and_then(|range| usize::try_from(range).ok());
         let most = keys.len().saturating_mul(2).max(1 << 10);
         let mut near = match range.filter(|range| *range < most) {
@@ -277,7 +299,9 @@ impl Words<'_> {
             return Ok(*id);
         }
         let id = next(words, key)?;
-        table.insert_unique(hash, (key, id), |(key, _)| hasher.hash_one(key));
+        let rehash = |(key, _): &(u64, u32)| hasher.hash_one(key);
+        room(table, rehash);
+        table.insert_unique(hash, (key, id), rehash);
         Ok(id)
     }
 }
@@ -286,11 +310,7 @@ impl Words<'_> {
 fn next(words: &mut Vec<u64>, key: u64) -> Result<u32> {
     let id = u32::try_from(words.len()).ok().filter(|id| *id != NONE);
     let id = id.ok_or_else(|| too_many(words.len()))?;
-    if words.len() == words.capacity() {
-        let more = words.len().max(1 << 10);
-        granted(crate::buffer::try_reserve(words, more))?;
-    }
-    words.push(key);
+    memory::push(words, key);
     Ok(id)
 }
 
@@ -376,7 +396,8 @@ impl Members {
             let row = if last { rows.rfind(wanted) } else { rows.find(wanted) };
             row.map(|row| (self.ids[i], *row))
         });
-        found.unzip()
+        let found = found.gather();
+        (found.iter().map(|(id, _)| *id).gather(), found.iter().map(|(_, row)| *row).gather())
     }
 
     /// Rows whose groups are known: row `i` is of group `of_rows[i]`, of so many groups.
@@ -414,9 +435,10 @@ impl Members {
     /// Sorts rows by group, by counting.
     fn new(of_rows: &[u32], seen: usize) -> Result<Self> {
         let mut next = crate::buffer::vec_of(0u32, seen + 1)?;
-        for id in of_rows {
-            next[*id as usize + 1] += 1;
-        }
+        run::in_steps(0..of_rows.len(), ROWS_OF_A_STEP, |some| {
+            of_rows[some].iter().for_each(|id| next[*id as usize + 1] += 1);
+            Ok(())
+        })?;
         for i in 0..seen {
             next[i + 1] += next[i];
         }

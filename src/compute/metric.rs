@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::dispatch::run;
 use crate::kernel::{
     Distance, Element, PairTerms, Product, ProductAndSquare, Products, Second, Simd,
     SquaredDistance, exponent_of, is_safe_root, one_pair, power_of_two, row_pairs, times_power,
 };
+use crate::memory;
 
 /// How near two vectors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ impl Metric {
             _ => 1,
         };
         sums.clear();
-        run::resize(sums, rows * n, 0.0);
+        memory::resize(sums, rows * n, 0.0);
         match self {
             Self::Dot => row_pairs(Product, simd, x, second, width, sums.as_chunks_mut().0),
             Self::L1 => row_pairs(Distance, simd, x, second, width, sums.as_chunks_mut().0),
@@ -131,7 +131,7 @@ impl Metric {
         }
         let wide = |x: &[T]| {
             let mut wide = Vec::new();
-            run::extend(&mut wide, x.iter().map(|x| x.widen()));
+            memory::extend(&mut wide, x.iter().map(|x| x.widen()));
             wide
         };
         let (x, y) = (wide(x), wide(y));
@@ -198,7 +198,7 @@ fn finished([product, x, y]: [f64; 3]) -> Option<f64> {
 pub(super) fn over_power(x: &[f64], exponent: i32) -> Vec<f64> {
     let power = power_of_two(-exponent);
     let mut scaled = Vec::new();
-    run::extend(&mut scaled, x.iter().map(|x| x * power));
+    memory::extend(&mut scaled, x.iter().map(|x| x * power));
     scaled
 }
 

@@ -21,6 +21,7 @@ use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Body, Real, Second, Simd};
 use crate::matrix::{self, Matrix, Number, Scratch, TILE, View, array_of, steps};
+use crate::memory::{self, Gather as _};
 
 /// What rows are paired with.
 #[derive(Clone, Debug)]
@@ -137,7 +138,7 @@ impl Driven for PairsCall<'_> {
             bytes_written: x.rows().saturating_mul(size),
             has_vdsp: false,
         };
-        call::conversion(x, &self.y).into_iter().chain([("pair", work)]).collect()
+        call::conversion(x, &self.y).into_iter().chain([("pair", work)]).gather()
     }
 
     fn run(&self, mut passes: &[Pass]) -> Result<Value> {
@@ -237,7 +238,7 @@ impl<'a, T: Number> Pairs<'a, T> {
             self.some_rows(level, first, out, workspace);
             if !workspace.missing.is_empty() {
                 let mut zeros = zeros.lock().unwrap_or_else(PoisonError::into_inner);
-                run::extend(&mut zeros, workspace.missing.drain(..));
+                memory::extend(&mut zeros, workspace.missing.drain(..));
             }
         })?;
         let zeros = zeros.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -352,7 +353,7 @@ impl<T: Number, O: Real> Body for Scores<'_, T, O> {
         let Self { metric, x, y, width, sums, out, first_row, missing } = self;
         metric.scores(simd, (x, y), (out.len(), width), sums, |r, score| {
             if score.is_none() {
-                run::push(missing, first_row + r);
+                memory::push(missing, first_row + r);
             }
             out[r] = O::round(score.unwrap_or(0.0)).canonical();
         });

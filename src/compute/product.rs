@@ -21,6 +21,7 @@ use crate::dispatch::gemm::Panel;
 use crate::dispatch::{Family, Plan, Work, machine};
 use crate::error::{Error, Result};
 use crate::matrix::{self, Matrix};
+use crate::memory::Gather as _;
 use blocks::Blocks;
 pub(super) use cosine::unit_rows;
 
@@ -117,7 +118,7 @@ struct Matmul<'a> {
 impl Driven for Matmul<'_> {
     fn works(&self) -> Vec<(&'static str, Work)> {
         let multiply = ("multiply", work(&self.x, self.y.width(), self.y.bytes()));
-        call::conversion(&self.x, &self.y).into_iter().chain([multiply]).collect()
+        call::conversion(&self.x, &self.y).into_iter().chain([multiply]).gather()
     }
 
     fn run(&self, mut passes: &[Pass]) -> Result<Value> {
@@ -143,7 +144,7 @@ impl Driven for Pairwise<'_> {
     fn works(&self) -> Vec<(&'static str, Work)> {
         let y = self.other();
         let compare = ("compare", work(&self.x, y.rows(), y.bytes()));
-        call::conversion(&self.x, y).into_iter().chain([compare]).collect()
+        call::conversion(&self.x, y).into_iter().chain([compare]).gather()
     }
 
     fn run(&self, mut passes: &[Pass]) -> Result<Value> {

@@ -14,6 +14,7 @@ use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::Result;
 use crate::kernel::{Element, select};
 use crate::matrix::{self, Matrix, Number, Part, Scratch, TILE, View, array_of, steps};
+use crate::memory::{self, Gather as _};
 
 /// What is made of the two elements that a quantile lies between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,7 +192,7 @@ impl Quantile<'_> {
         };
         let results = values.chunks_mut(at_once).zip(valid.chunks_mut(at_once));
         let tasks: Vec<(usize, Found<'_>)> =
-            results.enumerate().map(|(i, found)| (i * at_once, found)).collect();
+            results.enumerate().map(|(i, found)| (i * at_once, found)).gather();
         run::each_while(&plan, tasks, Workspace::<T>::default, |workspace, task, go_on| {
             let (first, (values, valid)) = task;
             let wanted = first..first + values.len();
@@ -221,7 +222,7 @@ impl Quantile<'_> {
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        run::resize(sequences, 1, Sequence::default());
+        memory::resize(sequences, 1, Sequence::default());
         let sequence = &mut sequences[0];
         sequence.clear();
         let step = (ELEMENTS / view.width.max(1)).max(1);
@@ -247,7 +248,7 @@ impl Quantile<'_> {
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        run::resize(sequences, columns.len(), Sequence::default());
+        memory::resize(sequences, columns.len(), Sequence::default());
         sequences.iter_mut().for_each(Sequence::clear);
         for (part, rows) in view.rows(0..view.rows) {
             for rows in steps(rows, TILE / COLUMNS) {
@@ -287,7 +288,7 @@ impl Quantile<'_> {
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        run::resize(sequences, 1, Sequence::default());
+        memory::resize(sequences, 1, Sequence::default());
         let sequence = &mut sequences[0];
         for (part, own) in view.rows(rows.clone()) {
             for row in own {
@@ -391,7 +392,7 @@ impl<T: Element> Sequence<T> {
         stride: usize,
         len: usize,
     ) {
-        run::reserve(&mut self.ranks, len);
+        memory::reserve(&mut self.ranks, len);
         let elements = x.get(first..).unwrap_or(&[]).iter().step_by(stride).take(len);
         match valid {
             None => {
@@ -406,7 +407,7 @@ impl<T: Element> Sequence<T> {
                 let valid = valid[first..].iter().step_by(stride);
                 for (x, _) in elements.zip(valid).filter(|(_, valid)| **valid) {
                     self.has_nan |= x.is_nan();
-                    self.ranks.push(x.rank(false));
+                    memory::push(&mut self.ranks, x.rank(false));
                 }
             }
         }

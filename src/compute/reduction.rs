@@ -17,6 +17,7 @@ use crate::kernel::{
     no_elements,
 };
 use crate::matrix::{Number, Source, TILE, TileWorkspace, Wanted, steps};
+use crate::memory::{self, Gather as _};
 
 /// Columns that a task takes at most: with a leaf of rows 32 MiB of float32, so that an interrupt
 /// does not wait.
@@ -151,7 +152,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
         if !finish.all_fit(nodes) {
             let odd = (first..).zip(nodes).filter(|(_, node)| !finish.fits(node));
             let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.extend(odd.map(|(i, _)| i));
+            memory::extend(&mut failed, odd.map(|(i, _)| i));
         }
     }
 
@@ -176,11 +177,11 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
     ) -> Result<Vec<N>> {
         if tasks.len() == 1 {
             let mut only = None;
-            let slots = tasks.into_iter().zip([&mut only]).collect();
+            let slots = tasks.into_iter().zip([&mut only]).gather();
             run::each(&self.plan, slots, TileWorkspace::default, |workspace, (task, slot)| {
                 *slot = Some(body(workspace, task));
             })?;
-            return Ok(only.into_iter().collect());
+            return Ok(only.into_iter().gather());
         }
         let mut results: Vec<Option<N>> = collected(tasks.iter().map(|_| None))?;
         let slots = collected(tasks.into_iter().zip(&mut results))?;
@@ -199,7 +200,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
     fn sequence(&self, range: Range<usize>) -> Result<Seen<R::Node>> {
         let first = range.start;
         let step = self.step(range.len(), 1);
-        let tasks = steps(range, step).collect();
+        let tasks = steps(range, step).gather();
         let width = self.source.width().max(1);
         let states = self.nodes(tasks, |workspace, range: Range<usize>| match self.vendor {
             _ if self.source.is_null(range.start / width..range.end.div_ceil(width)) => None,
@@ -265,7 +266,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
             return Ok(());
         }
         let group = if reads_pieces { width } else { self.columns_per_task(1) };
-        let tasks = out.tasks(group).collect();
+        let tasks = out.tasks(group).gather();
         run::each(&self.plan, tasks, TileWorkspace::default, |workspace, out| {
             for mut out in out.tasks(COLUMN_BLOCK) {
                 let columns = out.first..out.first + out.values.len();
@@ -297,7 +298,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
         let group = self.columns_per_task(2);
         let tasks = steps(0..width, group)
             .flat_map(|columns| [(columns.clone(), 0), (columns, 1)])
-            .collect();
+            .gather();
         let halves = self.nodes(tasks, |workspace, (columns, half)| {
             let mut all = Seen::none(self.has_nulls);
             for columns in steps(columns, COLUMN_BLOCK) {
@@ -348,16 +349,16 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
         let group = self.columns_per_task(row_tasks);
         let tasks = steps(0..width, group)
             .flat_map(|columns| steps(0..rows, step).map(move |rows| (columns.clone(), rows)))
-            .collect();
+            .gather();
         let states = self.nodes(tasks, |workspace, (columns, rows)| {
             // Null rows have no states, which are as good as empty ones and take no memory.
             let is_null = self.source.is_null(rows.clone());
             let states = steps(columns, COLUMN_BLOCK)
                 .filter(|_| !is_null)
                 .map(|columns| self.some_columns(columns, rows.clone(), None, workspace).pause());
-            states.collect::<Vec<_>>()
+            states.gather()
         })?;
-        let mut states = states.into_iter().map(Vec::into_iter).collect::<Vec<_>>();
+        let mut states = states.into_iter().map(Vec::into_iter).gather();
         for (columns, states) in steps(0..width, group).zip(states.chunks_mut(row_tasks)) {
             for columns in steps(columns, COLUMN_BLOCK) {
                 let parts = states.iter_mut().filter_map(Iterator::next);
@@ -479,7 +480,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
                 match &mut seen.counts {
                     Counts::All(count) => *count = self.source.width(),
                     Counts::Each(counts) => {
-                        counts.resize(rows.len(), 0);
+                        memory::resize(counts, rows.len(), 0);
                         self.source.count_rows(rows.start, counts);
                     }
                 }
@@ -500,7 +501,7 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
     ) {
         let (reducer, width) = (self.reducer, self.source.width());
         // What they hold before is overwritten, so it is not cleared.
-        nodes.nodes.resize(rows.len(), reducer.empty());
+        memory::resize(&mut nodes.nodes, rows.len(), reducer.empty());
         nodes.scales.clear();
         if width == 0 || self.source.is_null(rows.clone()) {
             *nodes = no_elements(reducer, rows.len());

@@ -9,6 +9,7 @@ use super::registry::{ArgumentKind, Driver, Function, Gives};
 use super::{Options, Per, ReduceOptions, real_type};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
+use crate::memory::Gather as _;
 
 /// The type of an argument: its elements, and how they lie. What is not known is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,7 +227,7 @@ impl Function {
         let typed = |(name, element): (&&'static str, DataType)| {
             (*name, ResultType { element, kind: kind.clone() })
         };
-        ResultKind::Named(named.map(typed).collect())
+        ResultKind::Named(named.map(typed).gather())
     }
 
     /// Whether its second argument is one value, or one vector, for all rows.

@@ -14,9 +14,10 @@
 
 use std::ops::Range;
 
-use crate::dispatch::{Level, run};
+use crate::dispatch::Level;
 use crate::kernel::{Body, Counts, Many, Nodes, One, Partial, Reducer, Simd, Tile, Tree};
 use crate::matrix::{Number, Source, TILE, TileWorkspace, Wanted, steps};
+use crate::memory::{self, Gather as _};
 
 /// What was seen of a range of some sequences.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +43,7 @@ impl<N: Copy> State<N> {
             _ => Counts::Each(
                 (states.iter().zip(columns))
                     .flat_map(|(state, group)| (0..group.len()).map(|i| state.counts.get(i)))
-                    .collect(),
+                    .gather(),
             ),
         };
         let mut stack: Vec<(usize, Option<Nodes<N>>)> = Vec::new();
@@ -62,15 +63,15 @@ impl<N: Copy> State<N> {
     pub(crate) fn columns(&self, columns: &Range<usize>) -> Self {
         let counts = match &self.counts {
             Counts::All(n) => Counts::All(*n),
-            Counts::Each(each) => Counts::Each(each[columns.clone()].to_vec()),
+            Counts::Each(each) => Counts::Each(memory::copied(&each[columns.clone()])),
         };
         let some = |nodes: Nodes<N>| {
-            let mut some = Nodes::plain(Vec::with_capacity(columns.len()));
+            let mut some = Nodes::plain(memory::with_capacity(columns.len()));
             columns.clone().for_each(|i| some.push(nodes.get(i)));
             some
         };
         let stack = self.tree.clone().into_stack().into_iter();
-        let stack = stack.map(|(size, nodes)| (size, nodes.map(some))).collect();
+        let stack = stack.map(|(size, nodes)| (size, nodes.map(some))).gather();
         Self { tree: Tree::of(columns.len(), stack), counts }
     }
 
@@ -330,10 +331,10 @@ impl<T: Number, R: Reducer<T>> RunningOne<T, R> {
     }
 }
 
-/// A vector whose length comes from an input, as [`run::reserve`] makes it.
+/// A vector whose length comes from an input, as [`memory::reserve`] makes it.
 fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
     let mut vec = Vec::new();
-    run::resize(&mut vec, len, value);
+    memory::resize(&mut vec, len, value);
     vec
 }
 

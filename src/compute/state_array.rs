@@ -28,6 +28,7 @@ use super::{Order, Per, ReduceOptions, Statistic, get_function, registry::Driver
 use crate::error::{Error, Result};
 use crate::kernel::{Counts, Nodes, Partial, Reducer, Scale, Tree, WORDS, Word, Words};
 use crate::matrix::Number;
+use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
 /// The layout that is written. Older ones are read.
@@ -127,7 +128,7 @@ impl<V: Copy> Lists<V> {
     }
 
     fn close(&mut self) {
-        self.ends.push(self.values.len() as i64);
+        memory::push(&mut self.ends, self.values.len() as i64);
     }
 
     fn finish(self, values: impl FnOnce(Vec<V>) -> ArrayRef) -> Result<ArrayRef> {
@@ -172,7 +173,7 @@ impl StateWriter {
         state: State<R::Node>,
         width: usize,
     ) -> Result<()> {
-        self.rows.push(rows as i64);
+        memory::push(&mut self.rows, rows as i64);
         match state.counts {
             Counts::All(n) => self.counts.extend(std::iter::once(n as i64))?,
             Counts::Each(counts) => self.counts.extend(counts.into_iter().map(|n| n as i64))?,
@@ -287,7 +288,7 @@ impl<'a> StateReader<'a> {
         let counts = match &counts.values()[..] {
             [all] => Counts::All(within(*all, 0)? as usize),
             each if each.len() == width => {
-                Counts::Each(each.iter().map(|n| within(*n, 0)).collect::<Result<_>>()?)
+                Counts::Each(each.iter().map(|n| within(*n, 0)).try_gather()?)
             }
             other => return Err(refused("a count for each column", other.len())),
         };
@@ -296,17 +297,17 @@ impl<'a> StateReader<'a> {
         let scales =
             scales.as_primitive_opt::<Int8Type>().ok_or_else(|| not_so("scales", &scales))?;
         let words: Vec<ArrayRef> =
-            N::FIELDS.iter().map(|(name, _)| self.list(name, row)).collect::<Result<_>>()?;
+            N::FIELDS.iter().map(|(name, _)| self.list(name, row)).try_gather()?;
         let expected = leaves.len().checked_mul(width);
         let of_elements = |len: usize| Some(len) == expected;
         let has_all = words.iter().all(|words| of_elements(words.len()));
         if !has_all || !(scales.is_empty() || of_elements(scales.len())) {
             return Err(refused("nodes of as many elements as there are columns", words[0].len()));
         }
-        let mut stack = Vec::with_capacity(leaves.len());
+        let mut stack = memory::with_capacity(leaves.len());
         for (j, size) in leaves.values().iter().enumerate() {
             let size = within(*size, 1)? as usize;
-            let mut nodes = Nodes::plain(Vec::with_capacity(width));
+            let mut nodes = Nodes::plain(memory::with_capacity(width));
             for i in j * width..(j + 1) * width {
                 let mut all = [0; WORDS];
                 for (word, ((_, kind), from)) in all.iter_mut().zip(N::FIELDS.iter().zip(&words)) {

@@ -26,6 +26,7 @@ use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Best, Body, Element, Second, Simd};
 use crate::matrix::{self, Matrix, Number, View, array_of, steps};
+use crate::memory::{self, Gather as _};
 use filter::{Filter, Limits};
 pub use running::TopKAccumulator;
 
@@ -105,7 +106,7 @@ impl Driven for TopKCall<'_> {
         let (count, k) =
             if is_one { (1, self.k.min(self.x.rows())) } else { (query.rows(), self.k) };
         let search = ("search", work(&self.x, count, k, query.bytes()));
-        call::conversion(&self.x, query).into_iter().chain([search]).collect()
+        call::conversion(&self.x, query).into_iter().chain([search]).gather()
     }
 
     fn run(&self, passes: &[Pass]) -> Result<Value> {
@@ -212,7 +213,7 @@ fn answer(
         for (q, best) in queries.zip(&mut best) {
             let (from, to) = (q * length, (q + 1) * length);
             let (indices, scores) = (&mut indices[from..to], &mut scores[from..to]);
-            found.push(best.len());
+            memory::push(&mut found, best.len());
             indices[best.len()..].fill(0);
             scores[best.len()..].fill(0.0);
             for (i, (score, index)) in best.into_sorted().enumerate() {
@@ -333,7 +334,9 @@ impl<T: Number + Gemm> Search<'_, T> {
         let step = rows.div_ceil(tasks).next_multiple_of(block);
         let found = steps(0..count, QUERIES)
             .flat_map(|queries| steps(0..rows, step).map(move |rows| (queries.clone(), rows)))
-            .map(|(queries, rows)| (queries.clone(), rows, vec![nothing.clone(); queries.len()]));
+            .map(|(queries, rows)| {
+                (queries.clone(), rows, memory::filled(nothing.clone(), queries.len()))
+            });
         let mut found: Vec<(Range<usize>, Range<usize>, Vec<Best>)> = collected(found)?;
         let tasks = collected(found.iter_mut())?;
         // Equal rows are all scored, one by one: a task may take long.
@@ -371,23 +374,29 @@ impl<T: Number + Gemm> Search<'_, T> {
             return;
         }
         let mut limits = Limits::new(self, queries.clone(), best);
-        self.unit.multiply((x, rows.len()), queries.clone(), products, &mut |some, products| {
-            let x = &x[some.start * width..some.end * width];
-            // After the product, which has time to wait for the memory.
-            norms(self.level, x, width, lengths, some.len());
-            let (queries, rows) = (queries.clone(), rows.start + some.start..rows.end);
-            let (norms, limits) = (&lengths[..], &mut limits);
-            self.level.run(Filter {
-                search: self,
-                queries,
-                rows,
-                x,
-                norms,
-                products,
-                limits,
-                best,
-            });
-        });
+        self.unit.multiply(
+            (x, rows.len()),
+            queries.clone(),
+            products,
+            &|| true,
+            &mut |some, products| {
+                let x = &x[some.start * width..some.end * width];
+                // After the product, which has time to wait for the memory.
+                norms(self.level, x, width, lengths, some.len());
+                let (queries, rows) = (queries.clone(), rows.start + some.start..rows.end);
+                let (norms, limits) = (&lengths[..], &mut limits);
+                self.level.run(Filter {
+                    search: self,
+                    queries,
+                    rows,
+                    x,
+                    norms,
+                    products,
+                    limits,
+                    best,
+                });
+            },
+        );
         for (query, best) in queries.zip(best) {
             if let Some(worst) = best.worst() {
                 self.bounds[query].improve(self.metric, worst);
@@ -441,7 +450,7 @@ impl<T: Number + Gemm> Search<'_, T> {
         }
         // float16 has so few digits that rows would tie which are not equally near.
         let ranked = if self.to == DataType::Float32 { f64::from(score as f32) } else { score };
-        run::granted(best.try_reserve(1));
+        memory::granted(best.try_reserve(1));
         best.offer(ranked.canonical(), row);
         true
     }

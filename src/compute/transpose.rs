@@ -8,12 +8,13 @@ use crate::buffer::Output;
 use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::matrix::{self, Matrix, Number, Scratch, View, steps};
+use crate::memory::{self, Gather as _};
 
 /// Rows and columns of the blocks that are turned at once: a block of float64 is 8 KiB.
 const BLOCK: usize = 32;
 
 /// Blocks that are turned before an interrupt is looked at.
-const BLOCKS_AT_ONCE: usize = 1 << 12;
+const BLOCKS_AT_ONCE: usize = 1 << 8;
 
 /// Which elements are null once columns are rows; `None` if none is.
 fn turned_nulls<T: Number>(view: &View<'_, T>) -> Result<Option<NullBuffer>> {
@@ -80,7 +81,7 @@ fn transposed(x: &Matrix, plan: Plan) -> Result<Matrix> {
         let size = writer.size;
         let mut out = Output::<u8>::new(rows * width * size)?;
         let columns = steps(0..width, BLOCK);
-        let tasks = columns.zip(out.chunks_mut((BLOCK * rows * size).max(1))).collect();
+        let tasks = columns.zip(out.chunks_mut((BLOCK * rows * size).max(1))).gather();
         let workspace = || (Scratch::<T>::new(), Scratch::<T>::new());
         run::each_while(&plan, tasks, workspace, |(scratch, turned), task, go_on| {
             let (columns, out) = task;
@@ -91,7 +92,7 @@ fn transposed(x: &Matrix, plan: Plan) -> Result<Matrix> {
                     }
                     let (tile, stride) =
                         part.block(block.clone(), columns.clone(), T::default(), scratch);
-                    run::resize(turned, block.len(), T::default());
+                    memory::resize(turned, block.len(), T::default());
                     for c in 0..columns.len() {
                         for (r, t) in turned.iter_mut().enumerate() {
                             *t = tile[r * stride + c];

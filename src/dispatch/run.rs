@@ -8,10 +8,8 @@
 //! process that made it; a forked child makes its own. If a pool cannot be started, the caller
 //! does all the work.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,11 +20,11 @@ use super::handover::{Job, with_workers};
 use super::linger::{LINGER, Post};
 use super::machine::awake as awake_machine;
 use super::{Plan, Settings, Work, machine, plan, settings};
-use crate::buffer::try_reserve;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// How often a long call asks whether to stop.
-pub const INTERRUPT_EVERY: Duration = Duration::from_millis(50);
+pub const INTERRUPT_EVERY: Duration = Duration::from_millis(20);
 
 thread_local! {
     static INTERRUPT_CHECK: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
@@ -39,7 +37,7 @@ thread_local! {
     static LAST_CALL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Sets the function that long calls of this thread ask, about every 50 ms, whether to stop.
+/// Sets the function that long calls of this thread ask, about every 20 ms, whether to stop.
 /// Returning `true` ends the call with [`Error::Interrupted`].
 pub fn set_interrupt_check(check: Option<fn() -> bool>) {
     INTERRUPT_CHECK.set(check);
@@ -96,7 +94,7 @@ pub(crate) fn planned(work: &Work) -> Result<Plan> {
 /// # Errors
 ///
 /// [`Error::Interrupted`] if the caller's interrupt check said so, [`Error::OutOfMemory`] if a task
-/// was refused memory by [`reserve`], [`Error::Forked`] in the child of a fork during the call; some
+/// was refused [`memory`], [`Error::Forked`] in the child of a fork during the call; some
 /// tasks have not run then.
 pub(crate) fn each<T: Send, S>(
     plan: &Plan,
@@ -139,22 +137,23 @@ pub(crate) fn each_while<T: Send, S>(
     let is_small = tasks_in_all <= 1;
     share(threads, &|who, go_on| {
         let go_on = || go_on() && refused.load(Ordering::Relaxed) == 0;
-        let ended = catch_unwind(AssertUnwindSafe(|| {
+        let ended = memory::caught(|| {
             // Made only when there is a task, so that a worker that wakes late costs nothing.
             let mut mine = None;
             while go_on() {
                 let Some(task) = next(who) else { break };
                 let make = || {
                     if !is_small {
-                        reserve(&mut Vec::<u8>::new(), HEADROOM);
+                        memory::headroom(HEADROOM);
                     }
                     state()
                 };
                 body(mine.get_or_insert_with(make), task, &go_on);
             }
-        }));
-        if let Err(panic) = ended {
-            refused.store(refused_bytes(panic), Ordering::Relaxed);
+            Ok(())
+        });
+        if let Err(Error::OutOfMemory { bytes }) = ended {
+            refused.store(bytes, Ordering::Relaxed);
         }
     })?;
     match refused.into_inner() {
@@ -168,73 +167,14 @@ pub(crate) fn each_while<T: Send, S>(
 /// hundred KiB, whatever the input. They are asked for here, and given back at once.
 const HEADROOM: usize = 4 << 20;
 
-/// The bytes that the system refused to a task: what a task unwinds with, and [`each`] catches.
-struct Refused(usize);
-
-/// The bytes that were refused, if that is why a task ended; any other panic goes on.
-fn refused_bytes(panic: Box<dyn Any + Send>) -> usize {
-    match panic.downcast::<Refused>() {
-        Ok(bytes) => bytes.0.max(1),
-        Err(panic) => resume_unwind(panic),
-    }
-}
-
 /// Runs a whole call: its errors say which function it was, and memory that was refused to it
-/// outside of its tasks, by [`reserve`], is one of them.
+/// outside of its tasks is one of them.
 ///
 /// # Errors
 ///
 /// Those of `body`, and [`Error::OutOfMemory`].
 pub(crate) fn call<T>(function: &'static str, body: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|panic| Err(Error::OutOfMemory { bytes: refused_bytes(panic) }))
-        .map_err(|error| error.in_function(function))
-}
-
-/// Makes room for `more` elements in the scratch of a task. If the system has none, the task ends,
-/// and the call with [`Error::OutOfMemory`]: by unwinding, so that the loops over tiles need not
-/// return a result for each tile. To be called in the tasks of [`each`], or within [`call`].
-#[inline]
-pub(crate) fn reserve<T>(scratch: &mut Vec<T>, more: usize) {
-    if scratch.capacity() - scratch.len() < more {
-        refill(scratch, more);
-    }
-}
-
-#[cold]
-fn refill<T>(scratch: &mut Vec<T>, more: usize) {
-    granted(try_reserve(scratch, more));
-}
-
-/// Goes on if memory was granted; else the task ends, as with [`reserve`].
-#[inline]
-pub(crate) fn granted(memory: std::result::Result<(), usize>) {
-    if let Err(bytes) = memory {
-        resume_unwind(Box::new(Refused(bytes)));
-    }
-}
-
-/// Appends to a vector whose size comes from an input. As [`reserve`].
-#[inline]
-pub(crate) fn push<T>(scratch: &mut Vec<T>, item: T) {
-    if scratch.len() == scratch.capacity() {
-        refill(scratch, scratch.len().max(4));
-    }
-    scratch.push(item);
-}
-
-/// Appends items to a vector whose size comes from an input. As [`reserve`].
-#[inline]
-pub(crate) fn extend<T>(scratch: &mut Vec<T>, items: impl Iterator<Item = T>) {
-    reserve(scratch, items.size_hint().0);
-    items.for_each(|item| push(scratch, item));
-}
-
-/// `scratch` with `len` elements; those that are new are `value`. As [`reserve`].
-#[inline]
-pub(crate) fn resize<T: Clone>(scratch: &mut Vec<T>, len: usize, value: T) {
-    reserve(scratch, len.saturating_sub(scratch.len()));
-    scratch.resize(len, value);
+    memory::caught(body).map_err(|error| error.in_function(function))
 }
 
 /// Calls `body` with pieces of `range`, and asks between them whether to go on: for work of the
@@ -398,6 +338,9 @@ fn pool(workers: usize) -> Option<&'static Pool> {
 
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
     use super::*;
     use crate::dispatch::{Backend, Level, Store};
 

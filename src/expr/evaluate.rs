@@ -18,6 +18,7 @@ use crate::compute::registry::{ArgumentKind, Driver};
 use crate::compute::{Function, Link, Options, Pass, Per, Value, with_chain};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory::{self, Gather as _};
 
 impl Expr {
     /// Its value on the columns of a batch.
@@ -62,10 +63,12 @@ pub fn evaluate_values(
     expressions: &[Expr],
     column: &dyn Fn(&str) -> Result<Value>,
 ) -> Result<Vec<Value>> {
-    let mut graph = Graph::new(column, None);
-    let wanted = expressions.iter().map(|expr| graph.part(expr)).collect::<Result<Vec<_>>>()?;
-    graph.evaluate(&wanted)?;
-    wanted.into_iter().map(|part| graph.value(part).cloned()).collect()
+    memory::caught(|| {
+        let mut graph = Graph::new(column, None);
+        let wanted = expressions.iter().map(|expr| graph.part(expr)).try_gather()?;
+        graph.evaluate(&wanted)?;
+        wanted.into_iter().map(|part| graph.value(part).cloned()).try_gather()
+    })
 }
 
 /// What evaluating expressions on a batch takes, pass by pass. Only what others need first is
@@ -87,17 +90,19 @@ pub fn explain_values(
     expressions: &[Expr],
     column: &dyn Fn(&str) -> Result<Value>,
 ) -> Result<Vec<Explained>> {
-    let mut graph = Graph::new(column, Some(Vec::new()));
-    let wanted = expressions.iter().map(|expr| graph.part(expr)).collect::<Result<Vec<_>>>()?;
-    graph.only_plans = wanted.clone();
-    graph.evaluate(&wanted)?;
-    Ok(graph.explained.unwrap_or_default())
+    memory::caught(|| {
+        let mut graph = Graph::new(column, Some(Vec::new()));
+        let wanted = expressions.iter().map(|expr| graph.part(expr)).try_gather()?;
+        graph.only_plans = wanted.clone();
+        graph.evaluate(&wanted)?;
+        Ok(graph.explained.unwrap_or_default())
+    })
 }
 
 fn column(batch: &RecordBatch, name: &str) -> Result<Value> {
     let schema = batch.schema();
     let Some((at, field)) = schema.column_with_name(name) else {
-        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).gather();
         return Err(Error::Argument {
             argument: "col",
             expected: "the name of a column of the batch",
@@ -184,7 +189,7 @@ impl<'c> Graph<'c> {
             Node::Value(value) => (Kind::Leaf, Some(value.clone())),
             Node::Call { function, arguments, options } => {
                 let parts = arguments.iter().map(|argument| self.part(argument));
-                let parts = parts.collect::<Result<Vec<_>>>()?;
+                let parts = parts.try_gather()?;
                 let options = self.with_axis(function, arguments, &parts, options)?;
                 let same = |(_, kind): &(Expr, Kind)| match kind {
                     Kind::Call { function: f, arguments: a, options: o } => {
@@ -291,10 +296,10 @@ impl<'c> Graph<'c> {
             let (links, base) = self.chain(*part);
             // What is not computed over tiles needs all of its arguments.
             let needed: Vec<Part> = match links.is_empty() {
-                true => self.arguments(base).to_vec(),
+                true => memory::copied(&self.arguments(base)),
                 false => {
                     let operands = links.iter().flat_map(|link| &self.arguments(*link)[1..]);
-                    operands.copied().chain([base]).collect()
+                    operands.copied().chain([base]).gather()
                 }
             };
             let missing = needed.into_iter().filter(|part| self.values[*part].is_none());
@@ -325,8 +330,8 @@ impl<'c> Graph<'c> {
 
     /// Runs the chains of one base, whose operands are there.
     fn run(&mut self, base: Part, chains: &[(Vec<Part>, Part, Part)]) -> Result<()> {
-        let wanted: Vec<Part> = chains.iter().map(|(_, _, part)| *part).collect();
-        let mut links: Vec<Part> = chains.iter().flat_map(|(links, ..)| links.clone()).collect();
+        let wanted: Vec<Part> = chains.iter().map(|(_, _, part)| *part).gather();
+        let mut links: Vec<Part> = chains.iter().flat_map(|(links, ..)| links.clone()).gather();
         links.sort_unstable();
         links.dedup();
         if links.len() > 1 && self.in_one_pass(base, &links, &wanted)? {
@@ -342,7 +347,7 @@ impl<'c> Graph<'c> {
             Value::Vector(array) => Matrix::reshape(array, 1)?,
             _ => return Ok(false),
         };
-        let mut given = Vec::with_capacity(links.len());
+        let mut given = memory::with_capacity(links.len());
         for link in links {
             let Kind::Call { function, arguments, options } = &self.parts[*link].1 else {
                 return Ok(false);
@@ -351,7 +356,7 @@ impl<'c> Graph<'c> {
             given.push(Link {
                 function,
                 after: links.iter().position(|before| *before == arguments[0]),
-                operands: operands.collect::<Result<_>>()?,
+                operands: operands.try_gather()?,
                 options,
                 is_wanted: wanted.contains(link),
             });
@@ -377,7 +382,7 @@ impl<'c> Graph<'c> {
                 Kind::Call { function, .. } => function.name.to_owned(),
                 Kind::Leaf => String::new(),
             };
-            let calls = links.iter().map(name).collect();
+            let calls = links.iter().map(name).gather();
             explained.push(Explained { calls, is_fused: true, pass });
         }
         Ok(true)
@@ -388,11 +393,11 @@ impl<'c> Graph<'c> {
         if self.values[part].is_some() {
             return Ok(());
         }
-        let arguments = self.arguments(part).to_vec();
+        let arguments = memory::copied(&self.arguments(part));
         let only_plans = std::mem::take(&mut self.only_plans);
         arguments.iter().try_for_each(|argument| self.alone(*argument))?;
         let values = arguments.iter().map(|part| self.value(*part).cloned());
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let values = values.try_gather()?;
         let Kind::Call { function, options, .. } = &self.parts[part].1 else { return Ok(()) };
         if let Some(explained) = &mut self.explained {
             for pass in function.explain(&values, options)? {

@@ -36,6 +36,7 @@ pub use stream::{Evaluated, evaluate_reader, reduce_reader};
 
 use crate::compute::{Function, Options, Value, get_function};
 use crate::error::Result;
+use crate::memory::Gather as _;
 
 /// A column, a value, or a function of others.
 ///
@@ -94,7 +95,7 @@ impl Expr {
         arguments: impl IntoIterator<Item = Self>,
         options: Options,
     ) -> Self {
-        let arguments = arguments.into_iter().collect();
+        let arguments = arguments.into_iter().gather();
         Self(Arc::new(Node::Call { function, arguments, options }))
     }
 

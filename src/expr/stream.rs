@@ -9,6 +9,7 @@ use super::{Expr, Node, evaluate_all};
 use crate::compute::registry::Driver;
 use crate::compute::{Accumulator, Per, Value};
 use crate::error::{Error, Result};
+use crate::memory::{self, Gather as _};
 
 /// Batches of results; see [`evaluate_reader`].
 #[derive(Debug)]
@@ -50,11 +51,11 @@ impl<R: RecordBatchReader> Iterator for Evaluated<R> {
         let batch = self.reader.next()?.map_err(arrow);
         Some(batch.and_then(|batch| {
             let values = evaluate_all(&self.expressions, &batch)?;
-            let arrays = values.into_iter().map(one_array).collect::<Result<Vec<_>>>()?;
+            let arrays = values.into_iter().map(one_array).try_gather()?;
             let fields = self.names.iter().zip(&arrays);
             let fields =
                 fields.map(|(name, array)| Field::new(name, array.data_type().clone(), true));
-            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let schema = Arc::new(Schema::new(fields.gather()));
             RecordBatch::try_new(schema, arrays).map_err(arrow)
         }))
     }
@@ -102,34 +103,38 @@ pub fn reduce_reader(
     expressions: &[Expr],
     reader: impl RecordBatchReader,
 ) -> Result<Vec<ArrayRef>> {
-    let mut inputs = Vec::with_capacity(expressions.len());
-    let mut totals = Vec::with_capacity(expressions.len());
-    for expr in expressions {
-        let refused = || Error::Argument {
-            argument: "expression",
-            expected: "one that ends in a statistic with axis 0 or none, of what is made row by row",
-            got: expr.to_string(),
-        };
-        let Node::Call { function, arguments, options } = &*expr.0 else { return Err(refused()) };
-        let (Driver::Statistic(statistic), [x]) = (function.driver, &arguments[..]) else {
-            return Err(refused());
-        };
-        let (per, options) = function.reduce_options(options)?;
-        if per == Per::Row || !x.is_row_by_row()? {
-            return Err(refused());
+    memory::caught(|| {
+        let mut inputs = memory::with_capacity(expressions.len());
+        let mut totals = memory::with_capacity(expressions.len());
+        for expr in expressions {
+            let refused = || Error::Argument {
+                argument: "expression",
+                expected: "one that ends in a statistic with axis 0 or none, of what is made row by row",
+                got: expr.to_string(),
+            };
+            let Node::Call { function, arguments, options } = &*expr.0 else {
+                return Err(refused());
+            };
+            let (Driver::Statistic(statistic), [x]) = (function.driver, &arguments[..]) else {
+                return Err(refused());
+            };
+            let (per, options) = function.reduce_options(options)?;
+            if per == Per::Row || !x.is_row_by_row()? {
+                return Err(refused());
+            }
+            totals.push(Accumulator::new(statistic, per, options)?);
+            inputs.push(x.clone());
         }
-        totals.push(Accumulator::new(statistic, per, options)?);
-        inputs.push(x.clone());
-    }
-    for batch in reader {
-        let values = evaluate_all(&inputs, &batch.map_err(arrow)?)?;
-        for (total, value) in totals.iter_mut().zip(values) {
-            match value {
-                Value::Matrix(matrix) => total.update(&matrix)?,
-                Value::Vector(array) => total.update(&crate::Matrix::reshape(&array, 1)?)?,
-                other => one_array(other).map(|_| ())?,
+        for batch in reader {
+            let values = evaluate_all(&inputs, &batch.map_err(arrow)?)?;
+            for (total, value) in totals.iter_mut().zip(values) {
+                match value {
+                    Value::Matrix(matrix) => total.update(&matrix)?,
+                    Value::Vector(array) => total.update(&crate::Matrix::reshape(&array, 1)?)?,
+                    other => one_array(other).map(|_| ())?,
+                }
             }
         }
-    }
-    totals.into_iter().map(Accumulator::finish).collect()
+        totals.into_iter().map(Accumulator::finish).try_gather()
+    })
 }

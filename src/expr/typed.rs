@@ -7,6 +7,7 @@ use super::{Expr, Node};
 use crate::compute::{ArgumentType, ResultKind, ResultType, Shape, Value};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory::Gather as _;
 
 impl Expr {
     /// The type of its value on columns of a schema.
@@ -30,7 +31,7 @@ impl Expr {
         match &*self.0 {
             Node::Call { function, arguments, options } => {
                 let types = arguments.iter().map(|argument| argument.argument_type(schema));
-                function.result_type(&types.collect::<Result<Vec<_>>>()?, options)
+                function.result_type(&types.try_gather()?, options)
             }
             _ => {
                 let ArgumentType { element, shape } = self.argument_type(schema)?;

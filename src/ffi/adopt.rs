@@ -20,6 +20,7 @@ use super::check::{self, Checked};
 use super::malformed;
 use crate::buffer::Output;
 use crate::error::Result;
+use crate::memory;
 
 /// Takes an array over. It is released here if its list offsets are wrong; to look at them costs
 /// something for each row.
@@ -40,6 +41,9 @@ pub(crate) fn adopted(array: Checked<'_>) -> Result<ArrayRef> {
     let data = unsafe { adoption.level(&owner, data_type) }?;
     Ok(make_array(data))
 }
+
+/// Bytes that arrow-rs takes for a child in all: its data, its array, and what counts their holders.
+const CHILD: usize = 1 << 10;
 
 struct Adoption<'a> {
     /// The whole array, which all buffers keep alive.
@@ -83,6 +87,7 @@ impl Adoption<'_> {
                 data = data.add_child_data(child(0, field.data_type())?);
             }
             DataType::Struct(fields) => {
+                memory::headroom(fields.len().saturating_mul(CHILD));
                 for (i, field) in fields.iter().enumerate() {
                     data = data.add_child_data(child(i, field.data_type())?);
                 }

@@ -27,6 +27,7 @@ use std::ffi::{CStr, c_char};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_schema::DataType;
 
+use crate::memory;
 use crate::type_name::TypeName;
 
 /// What is wrong with an array or schema, in words that go behind "the Arrow data ".
@@ -110,7 +111,7 @@ pub(crate) unsafe fn schema(root: &FFI_ArrowSchema) -> Result<(), Problem> {
             // SAFETY: as above; `followed` looks whether it is null or not aligned.
             let child = unsafe { followed(child) }
                 .ok_or_else(|| format!("has a {what} without the child {i} that it counts"))?;
-            pending.push((child, depth + 1));
+            memory::push(&mut pending, (child, depth + 1));
         }
         if has_dictionary {
             // SAFETY: as above.

@@ -44,6 +44,8 @@ pub(crate) unsafe fn field(schema: &FFI_ArrowSchema) -> Result<Field> {
 pub(crate) unsafe fn any_field(schema: &FFI_ArrowSchema) -> std::result::Result<Field, String> {
     // SAFETY: the caller's promise.
     unsafe { check::schema(schema) }?;
+    // A field for each child, which cannot be refused.
+    crate::memory::headroom(schema.children().count().saturating_mul(512));
     Field::try_from(schema).map_err(|error| format!("has a type that cannot be read: {error}"))
 }
 

@@ -8,6 +8,7 @@ use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
 use super::{Element, Simd};
+use crate::memory;
 
 /// The index of the smallest element, or of the largest.
 #[derive(Clone, Copy)]
@@ -67,7 +68,7 @@ impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
         ArgOne { best: Indexed::NONE, next: first }
     }
     fn many(self, width: usize, first: usize, _: usize) -> ArgEach<T, MAX> {
-        ArgEach { best: vec![Indexed::NONE; width], next: first }
+        ArgEach { best: memory::filled(Indexed::NONE, width), next: first }
     }
     #[inline(always)]
     fn rows<S: Simd>(

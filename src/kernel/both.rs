@@ -3,6 +3,7 @@
 use super::reducer::{Many, One, Reducer, Tile};
 use super::scale::{Nodes, Partial, Scale};
 use super::{Element, Simd};
+use crate::memory::{self, Gather as _};
 
 /// Both of two reductions.
 #[derive(Clone, Copy)]
@@ -49,8 +50,8 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Reducer<T> for Both<A, B> {
         _: &mut Vec<Scale>,
     ) {
         let mut refilled = Vec::new();
-        let mut a = Nodes::plain(vec![self.0.empty(); out.len()]);
-        let mut b = Nodes::plain(vec![self.1.empty(); out.len()]);
+        let mut a = Nodes::plain(memory::filled(self.0.empty(), out.len()));
+        let mut b = Nodes::plain(memory::filled(self.1.empty(), out.len()));
         let first = tile.refilled(self.0.fill(), &mut refilled);
         self.0.rows(simd, first, width, &mut a.nodes, &mut a.scales);
         let second = tile.refilled(self.1.fill(), &mut refilled);
@@ -93,6 +94,6 @@ impl<T: Element, A: Reducer<T>, B: Reducer<T>> Many<T, NodesOf<T, A, B>>
     }
     fn finish(self) -> Nodes<NodesOf<T, A, B>> {
         let (a, b) = (self.a.finish(), self.b.finish());
-        Nodes::plain((0..a.nodes.len()).map(|i| (a.get(i), b.get(i))).collect())
+        Nodes::plain((0..a.nodes.len()).map(|i| (a.get(i), b.get(i))).gather())
     }
 }

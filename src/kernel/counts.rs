@@ -1,14 +1,24 @@
 //! How many elements of each sequence are valid, and counting set bits by column and by row.
 
+use crate::memory::{self, Gather as _};
 use std::ops::Range;
 
 /// Valid elements of each of many sequences.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// The same for all: nothing is null.
     All(usize),
     /// One count for each.
     Each(Vec<u64>),
+}
+
+impl Clone for Counts {
+    fn clone(&self) -> Self {
+        match self {
+            Self::All(n) => Self::All(*n),
+            Self::Each(each) => Self::Each(memory::copied(each)),
+        }
+    }
 }
 
 impl Counts {
@@ -29,7 +39,7 @@ impl Counts {
                 Self::Each(each)
             }
             (Self::All(n), Self::Each(more)) => {
-                Self::Each(more.iter().map(|count| n as u64 + count).collect())
+                Self::Each(more.iter().map(|count| n as u64 + count).gather())
             }
         }
     }
@@ -37,7 +47,7 @@ impl Counts {
     /// Adds the counts of further sequences: all or none are the same for all.
     pub(crate) fn append(&mut self, others: Self) {
         match (self, others) {
-            (Self::Each(own), Self::Each(others)) => own.extend(others),
+            (Self::Each(own), Self::Each(others)) => memory::extend(own, others),
             (own, others) => *own = others,
         }
     }

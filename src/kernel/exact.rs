@@ -6,6 +6,7 @@
 use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::scale::{Nodes, Partial, Scale};
 use super::{Integer, Simd};
+use crate::memory;
 
 /// Elements that are added before the halves are moved on: 2^30 of 2^32 fit an i64.
 const BEFORE_OVERFLOW: usize = 1 << 30;
@@ -38,7 +39,13 @@ impl<T: Integer> Reducer<T> for ExactSum {
         Total(0)
     }
     fn many(self, width: usize, _: usize, _: usize) -> Totals {
-        Totals { width, high: Vec::new(), low: Vec::new(), totals: vec![0; width], rows: 0 }
+        Totals {
+            width,
+            high: Vec::new(),
+            low: Vec::new(),
+            totals: memory::filled(0, width),
+            rows: 0,
+        }
     }
     #[inline(always)]
     fn rows<S: Simd>(
@@ -129,8 +136,8 @@ impl<T: Integer> Many<T, i128> for Totals {
             return;
         }
         let rows = if stride == self.width { RUN.div_ceil(self.width) } else { 1 };
-        self.high.resize(rows * self.width, 0);
-        self.low.resize(rows * self.width, 0);
+        memory::resize(&mut self.high, rows * self.width, 0);
+        memory::resize(&mut self.low, rows * self.width, 0);
         let mut x = tile.x;
         while !x.is_empty() {
             let take = if rows > 1 { rows * self.width } else { self.width };

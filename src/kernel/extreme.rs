@@ -9,6 +9,7 @@ use super::reducer::{ANY_SPLIT, Many, One, Reducer, Tile};
 use super::scale::{Nodes, Partial, Scale};
 use super::width::by_width;
 use super::{Element, Simd};
+use crate::memory;
 
 /// The smallest element, or the largest; of the elements or of their magnitudes.
 #[derive(Clone, Copy)]
@@ -61,7 +62,7 @@ impl<T: Element, const MAX: bool, const MAGNITUDE: bool> Reducer<T> for Extreme<
         Seen(Self::worst())
     }
     fn many(self, width: usize, _: usize, _: usize) -> SeenEach<T, MAX, MAGNITUDE> {
-        SeenEach(vec![Self::worst(); width])
+        SeenEach(memory::filled(Self::worst(), width))
     }
     #[inline(always)]
     fn rows<S: Simd>(

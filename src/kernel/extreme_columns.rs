@@ -4,6 +4,7 @@
 //! accumulators, a few rows at a time, and then the accumulators are joined to the results so far:
 //! what they could not tell is found by reading the piece once more.
 
+use crate::memory;
 use std::ops::Range;
 
 use super::Element;
@@ -148,7 +149,7 @@ fn feed_piece<T: Element, E: Each<T, L>, const L: usize>(
         return;
     }
     runs.clear();
-    runs.resize(count, E::Lanes::new());
+    memory::resize(runs, count, E::Lanes::new());
     // Rows that are longer, or do not follow each other, are streams already.
     let is_stream = stride == long && stride * std::mem::size_of::<T>() < PAGE;
     let streams = if is_stream && !E::Lanes::IN_ORDER { STREAMS } else { 1 };

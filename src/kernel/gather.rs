@@ -1,6 +1,7 @@
 //! Rows by index, copied one after the other.
 
 use super::{Body, Element, Simd};
+use crate::memory;
 
 /// Rows that are fetched before they are copied: by then they have come from memory, in whatever
 /// order they lie.
@@ -36,7 +37,7 @@ impl<T: Element> Body for GatherRows<'_, T> {
                 fetch(*row);
             }
             let at = *row as usize * width;
-            out.extend_from_slice(&x[at..at + width]);
+            memory::extend_from_slice(out, &x[at..at + width]);
         }
     }
 }

@@ -11,6 +11,7 @@ use super::scale::{Partial, Scale};
 use super::sum::{Sums, add_to_lanes, folded};
 use super::terms::Terms;
 use super::{Element, LANES, Simd, fold};
+use crate::memory;
 
 /// The running sums of one leaf.
 #[derive(Clone)]
@@ -144,7 +145,7 @@ impl<K: Terms<N>, const N: usize> OpenLeaf<K, N> {
     pub(super) fn feed_carefully<T: Element>(&mut self, x: &[T], valid: Option<&[bool]>) {
         match valid {
             Some(valid) if K::SHIFTED => {
-                let mut held = vec![0.0; x.len()];
+                let mut held = memory::filled(0.0, x.len());
                 self.hold(x, valid, &mut held);
                 self.add_carefully(&held);
             }

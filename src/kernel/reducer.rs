@@ -4,6 +4,7 @@
 //! with its right neighbour. The modules above split a matrix into ranges that are nodes of one
 //! fixed tree (see [`super::sum`]), so the answer depends on the sequence alone.
 
+use crate::memory;
 use std::ops::Range;
 
 use super::power::DOWN;
@@ -24,7 +25,10 @@ impl<T: Element> Tile<'_, T> {
     pub(crate) fn refilled<'s>(&'s self, fill: T, workspace: &'s mut Vec<T>) -> Tile<'s, T> {
         let Some(valid) = self.valid else { return *self };
         workspace.clear();
-        workspace.extend(self.x.iter().zip(valid).map(|(x, valid)| if *valid { *x } else { fill }));
+        memory::extend(
+            workspace,
+            self.x.iter().zip(valid).map(|(x, valid)| if *valid { *x } else { fill }),
+        );
         Tile { x: workspace, valid: self.valid }
     }
 }
@@ -322,7 +326,10 @@ pub(super) fn is_right(left: usize, begin: usize, size: usize) -> bool {
 
 /// The nodes of `width` sequences without elements.
 pub(crate) fn no_elements<T: Element, R: Reducer<T>>(reducer: R, width: usize) -> Nodes<R::Node> {
-    Nodes { nodes: vec![reducer.empty(); width], scales: vec![Scale::Up; width] }
+    Nodes {
+        nodes: memory::filled(reducer.empty(), width),
+        scales: memory::filled(Scale::Up, width),
+    }
 }
 
 /// The nodes of `left`'s range and `right`'s, which follows it.

@@ -19,6 +19,7 @@
 //! tiles, chunks or tasks. Only float64 data needs it.
 
 use super::power::{DOWN, UP};
+use crate::memory;
 
 /// By which power of two the elements behind a node were multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,11 +56,17 @@ impl<N> Partial<N> {
 }
 
 /// The partial results of the same range of many sequences.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Nodes<N> {
     pub(crate) nodes: Vec<N>,
     /// One for each node; none while all are [`Scale::Plain`].
     pub(crate) scales: Vec<Scale>,
+}
+
+impl<N: Clone> Clone for Nodes<N> {
+    fn clone(&self) -> Self {
+        Self { nodes: memory::copied(&self.nodes), scales: memory::copied(&self.scales) }
+    }
 }
 
 impl<N: Copy> Nodes<N> {
@@ -88,7 +95,7 @@ impl<N: Copy> Nodes<N> {
 
     /// Adds the node of a further sequence.
     pub(crate) fn push(&mut self, partial: Partial<N>) {
-        self.nodes.push(partial.node);
+        memory::push(&mut self.nodes, partial.node);
         set_scale(&mut self.scales, self.nodes.len(), self.nodes.len() - 1, partial.scale);
     }
 
@@ -99,11 +106,11 @@ impl<N: Copy> Nodes<N> {
             return;
         }
         let own = self.nodes.len();
-        self.nodes.extend_from_slice(&others.nodes);
+        memory::extend_from_slice(&mut self.nodes, &others.nodes);
         if !(self.scales.is_empty() && others.scales.is_empty()) {
-            self.scales.resize(own, Scale::Plain);
-            self.scales.extend_from_slice(&others.scales);
-            self.scales.resize(self.nodes.len(), Scale::Plain);
+            memory::resize(&mut self.scales, own, Scale::Plain);
+            memory::extend_from_slice(&mut self.scales, &others.scales);
+            memory::resize(&mut self.scales, self.nodes.len(), Scale::Plain);
         }
     }
 }
@@ -112,7 +119,7 @@ impl<N: Copy> Nodes<N> {
 #[inline(always)]
 pub(super) fn set_scale(scales: &mut Vec<Scale>, len: usize, i: usize, scale: Scale) {
     if !(scales.is_empty() && scale == Scale::Plain) {
-        scales.resize(len, Scale::Plain);
+        memory::resize(scales, len, Scale::Plain);
         scales[i] = scale;
     }
 }

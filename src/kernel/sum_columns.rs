@@ -18,6 +18,7 @@ use super::sum::{LEAF, Sums, eights, plus};
 use super::terms::Terms;
 use super::width::by_width;
 use super::{Element, LANES, Simd, fold};
+use crate::memory::{self, Gather as _};
 
 /// Columns that are summed at once: one lane of them is 16 KiB, half an L1; all eight lie in L2.
 pub(crate) const COLUMN_BLOCK: usize = 2048;
@@ -106,7 +107,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
     fn feed_short<T: Element, S: Simd>(&mut self, simd: S, x: &[T], stride: usize, rows: usize) {
         let (terms, width) = (self.terms, self.width);
         let zero = simd.splat(0.0);
-        let mut all = vec![terms.empty(); width];
+        let mut all = memory::filled(terms.empty(), width);
         let (eights, tail) = all.as_chunks_mut::<LANES>();
         for (i, nodes) in eights.iter_mut().enumerate() {
             let mut lanes = [simd.splat(-0.0); LANES];
@@ -136,7 +137,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         let mut all = Nodes::plain(all);
         let is_safe = |node: &K::Node| terms.fits(node) & terms.is_large(node);
         if T::NEEDS_SCALE && !all.nodes.iter().fold(true, |safe, node| safe & is_safe(node)) {
-            for c in (0..width).filter(|c| !is_safe(&all.nodes[*c])).collect::<Vec<_>>() {
+            for c in (0..width).filter(|c| !is_safe(&all.nodes[*c])).gather() {
                 let mut leaf = OpenLeaf::new(terms);
                 leaf.feed_carefully(&column(x, c, stride, 0..rows), None);
                 all.set(c, leaf.close::<T>());
@@ -150,11 +151,12 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
     fn grow(&mut self, rows: usize) {
         let wanted = rows.min(self.lane_count) * self.width;
         if self.lanes[0].len() < wanted {
-            self.lanes.iter_mut().for_each(|lanes| lanes.resize(wanted, -0.0));
+            self.lanes.iter_mut().for_each(|lanes| memory::resize(lanes, wanted, -0.0));
         }
         if K::SHIFTED && self.shifts.len() < wanted {
-            self.shifts.reserve(wanted - self.shifts.len());
-            self.shifts.resize(self.width.max(self.shifts.len()), 0.0);
+            let len = self.shifts.len();
+            memory::reserve(&mut self.shifts, wanted - len);
+            memory::resize(&mut self.shifts, self.width.max(len), 0.0);
             while self.shifts.len() < wanted {
                 self.shifts.extend_from_within(..self.width);
             }
@@ -177,7 +179,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
     fn feed_masked<T: Element>(&mut self, x: &[T], valid: &[bool]) {
         let width = self.width;
         if self.valid.is_empty() {
-            self.valid.resize(width, self.filled as u32);
+            memory::resize(&mut self.valid, width, self.filled as u32);
         }
         let lane = self.filled % self.lane_count * width;
         for (c, (x, _)) in x.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
@@ -209,18 +211,18 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         let width = self.width;
         let rows = rows_of(x, width, stride);
         if self.valid.is_empty() {
-            self.valid.resize(width, self.filled as u32);
+            memory::resize(&mut self.valid, width, self.filled as u32);
         }
         let open = (0..width).filter(|c| self.valid[*c] == 0);
         let first = |c: usize| (0..rows).find(|r| valid[r * stride + c]);
-        let mut firsts: Vec<usize> = open.filter_map(first).collect();
+        let mut firsts: Vec<usize> = open.filter_map(first).gather();
         firsts.sort_unstable();
         firsts.dedup();
-        firsts.push(rows);
+        memory::push(&mut firsts, rows);
         let mut next = 0;
         let mut held = Vec::new();
         for first in firsts {
-            held.resize(first.saturating_sub(next) * width, T::default());
+            memory::resize(&mut held, first.saturating_sub(next) * width, T::default());
             let (shifts, counts) = (&self.shifts[..width], &mut self.valid[..width]);
             for r in next..first {
                 let at = r * stride..r * stride + width;
@@ -254,7 +256,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         }
         // Sequences that had only nulls so far find their shift in this row.
         while K::SHIFTED && !x.is_empty() && self.valid.contains(&0) {
-            self.feed_masked(&x[..width], &vec![true; width]);
+            self.feed_masked(&x[..width], &memory::filled(true, width));
             x = x.get(stride..).unwrap_or(&[]);
         }
         self.add_rows(simd, x, stride);
@@ -341,19 +343,20 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
         let rows = rows_of(tile.x, width, stride);
         let step = LANES / self.lane_count;
         let mut open: Vec<usize> =
-            (0..width).filter(|c| !terms.is_sure(sums[*c], self.shift(*c))).collect();
+            (0..width).filter(|c| !terms.is_sure(sums[*c], self.shift(*c))).gather();
         open.retain(|c| !self.has_nan.get(*c).is_some_and(|has_nan| *has_nan));
         open.retain(|c| self.apart.binary_search_by_key(c, |(c, _)| *c).is_err());
         if !open.is_empty() {
             // One look at all columns, row by row: is there a NaN, or anything but zero terms?
-            let (mut has_nan, mut has_terms) = (vec![false; width], vec![false; width]);
+            let (mut has_nan, mut has_terms) =
+                (memory::filled(false, width), memory::filled(false, width));
             for row in tile.x.chunks(stride) {
                 for (c, x) in row[..width].iter().enumerate() {
                     has_nan[c] |= x.is_nan();
                     has_terms[c] |= x.widen() != if K::SHIFTED { self.shifts[c] } else { 0.0 };
                 }
             }
-            self.has_nan.resize(width, false);
+            memory::resize(&mut self.has_nan, width, false);
             open.retain(|c| {
                 self.has_nan[*c] = has_nan[*c];
                 has_terms[*c] && !has_nan[*c]
@@ -372,7 +375,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
                 }
             };
             let leaf = OpenLeaf::resumed(terms, lane, (self.shift(c), valid, from, step));
-            self.apart.push((c, leaf));
+            memory::push(&mut self.apart, (c, leaf));
         }
         self.apart.sort_unstable_by_key(|(c, _)| *c);
         for first in (0..rows).step_by(ROWS_AGAIN) {
@@ -394,11 +397,11 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
             let count = self.valid.get(c).map_or(self.filled, |valid| *valid as usize);
             terms.node(std::array::from_fn(|n| sums[n][c]), self.shift(c), count as f64)
         });
-        let mut nodes = Nodes::plain(nodes.collect());
+        let mut nodes = Nodes::plain(nodes.gather());
         let is_safe = |node: &K::Node| terms.fits(node) & terms.is_large(node);
         if T::NEEDS_SCALE && !self.is_watched {
             if !nodes.nodes.iter().fold(true, |all, node| all & is_safe(node)) {
-                self.doubtful.resize(self.width, false);
+                memory::resize(&mut self.doubtful, self.width, false);
                 let each = self.doubtful.iter_mut().zip(&nodes.nodes);
                 each.for_each(|(doubtful, node)| *doubtful |= !is_safe(node));
             }
@@ -495,7 +498,7 @@ impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for ColumnSums<K,
         }
         let doubtful = std::mem::take(&mut self.doubtful);
         let doubtful = doubtful.iter().enumerate().filter(|(_, doubtful)| **doubtful);
-        let doubtful = doubtful.map(|(c, _)| c).collect();
+        let doubtful = doubtful.map(|(c, _)| c).gather();
         (Many::<T, K::Node>::finish(self), doubtful)
     }
 }
@@ -508,7 +511,7 @@ fn rows_of<T>(x: &[T], width: usize, stride: usize) -> usize {
 
 /// Some elements of a column.
 fn column<T: Copy>(x: &[T], c: usize, stride: usize, rows: std::ops::Range<usize>) -> Vec<T> {
-    rows.map(|r| x[r * stride + c]).collect()
+    rows.map(|r| x[r * stride + c]).gather()
 }
 
 /// The shifts of eight sequences, where terms have any.

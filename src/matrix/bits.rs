@@ -8,6 +8,7 @@ use crate::buffer::Output;
 use crate::dispatch::{Family, Work, run};
 use crate::error::Result;
 use crate::kernel::pack;
+use crate::memory::Gather as _;
 
 /// Bits of a bitmap, smallest significant first, from a bit offset on. Set means valid.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +112,7 @@ impl<'a> Bits<'a> {
 }
 
 /// Words of a bitmap that are made at once: some milliseconds at most.
-const WORDS: usize = 1 << 14;
+const WORDS: usize = 1 << 12;
 
 /// A bitmap of `len` bits, made 64 at a time: `f(i)` gives those from bit `i` on.
 ///
@@ -133,7 +134,7 @@ pub(crate) fn from_words(len: usize, f: impl Fn(usize) -> u64 + Sync) -> Result<
         // A bit costs about as much as a byte that is read.
         let work = Work { family, bytes_read: len, bytes_written: len / 8, has_vdsp: false };
         let plan = run::planned(&work)?;
-        let tasks = out.chunks_mut(WORDS).enumerate().collect();
+        let tasks = out.chunks_mut(WORDS).enumerate().gather();
         run::each(&plan, tasks, || (), |(), (i, words)| fill(i * WORDS, words))?;
     }
     Ok(NullBuffer::new(BooleanBuffer::new(out.into_buffer(), 0, len)))

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::{
     Chunk, Column, Form, Matrix, Values, expand, list, size_of_element, some_nulls, tensor, union,
 };
 use crate::error::{Error, Result};
+use crate::memory::{self, Gather as _};
 
 /// What can be seen as a matrix.
 pub(super) const ACCEPTED: &str = "numbers, or lists of one length, tensors or a struct of them \
@@ -24,24 +25,29 @@ impl Matrix {
     ///
     /// Names the type, row or width that does not fit.
     pub fn from_field(field: &FieldRef, arrays: &[ArrayRef]) -> Result<Self> {
-        let mut chunks = Vec::with_capacity(arrays.len());
-        for array in arrays {
-            if array.data_type() != field.data_type() {
-                return Err(Error::Mixed {
-                    what: "a chunk",
-                    expected: field.data_type().clone(),
-                    got: array.data_type().clone(),
-                });
+        memory::caught(|| {
+            let mut chunks = memory::with_capacity(arrays.len());
+            for array in arrays {
+                if array.data_type() != field.data_type() {
+                    return Err(Error::Mixed {
+                        what: "a chunk",
+                        expected: field.data_type().clone(),
+                        got: array.data_type().clone(),
+                    });
+                }
+                memory::push(&mut chunks, Self::try_from(array)?);
             }
-            chunks.push(Self::try_from(array)?);
-        }
-        if chunks.is_empty() {
-            chunks.push(Self::try_from(&arrow_array::new_empty_array(field.data_type()))?);
-        }
-        let mut matrix = Self::from_chunks(chunks)?;
-        tensor::check(field, matrix.width)?;
-        matrix.field = Some(Arc::clone(field));
-        Ok(matrix)
+            if chunks.is_empty() {
+                memory::push(
+                    &mut chunks,
+                    Self::try_from(&arrow_array::new_empty_array(field.data_type()))?,
+                );
+            }
+            let mut matrix = Self::from_chunks(chunks)?;
+            tensor::check(field, matrix.width)?;
+            matrix.field = Some(Arc::clone(field));
+            Ok(matrix)
+        })
     }
 
     /// Sees the elements of a primitive array as rows of `width`.
@@ -78,38 +84,43 @@ impl Matrix {
     ///
     /// [`Error::Width`] or [`Error::Mixed`] if they differ in width or type.
     pub fn from_chunks(parts: Vec<Self>) -> Result<Self> {
-        // A list column knows its width only from its rows.
-        let width = parts.iter().find(|part| !part.is_of_unknown_width()).map(|part| part.width);
-        let mut parts = parts.into_iter().map(|part| match width {
-            Some(width) if part.is_of_unknown_width() => part.fitted(width).map(Cow::into_owned),
-            _ => Ok(part),
-        });
-        let Some(whole) = parts.next() else {
-            return Err(Error::Rows { what: "a list of chunks", expected: 1, got: 0 });
-        };
-        let mut whole = whole?;
-        for part in parts {
-            let part = part?;
-            if part.element != whole.element {
-                return Err(Error::Mixed {
-                    what: "a chunk",
-                    expected: whole.element,
-                    got: part.element,
-                });
+        memory::caught(|| {
+            // A list column knows its width only from its rows.
+            let width =
+                parts.iter().find(|part| !part.is_of_unknown_width()).map(|part| part.width);
+            let mut parts = parts.into_iter().map(|part| match width {
+                Some(width) if part.is_of_unknown_width() => {
+                    part.fitted(width).map(Cow::into_owned)
+                }
+                _ => Ok(part),
+            });
+            let Some(whole) = parts.next() else {
+                return Err(Error::Rows { what: "a list of chunks", expected: 1, got: 0 });
+            };
+            let mut whole = whole?;
+            for part in parts {
+                let part = part?;
+                if part.element != whole.element {
+                    return Err(Error::Mixed {
+                        what: "a chunk",
+                        expected: whole.element,
+                        got: part.element,
+                    });
+                }
+                if part.width != whole.width || part.is_by_columns() != whole.is_by_columns() {
+                    return Err(Error::Width {
+                        what: "a chunk",
+                        expected: whole.width,
+                        got: part.width,
+                    });
+                }
+                whole.rows = whole.rows.saturating_add(part.rows);
+                memory::extend(&mut whole.chunks, part.chunks);
+                whole.copied = whole.copied.or(part.copied);
             }
-            if part.width != whole.width || part.is_by_columns() != whole.is_by_columns() {
-                return Err(Error::Width {
-                    what: "a chunk",
-                    expected: whole.width,
-                    got: part.width,
-                });
-            }
-            whole.rows = whole.rows.saturating_add(part.rows);
-            whole.chunks.extend(part.chunks);
-            whole.copied = whole.copied.or(part.copied);
-        }
-        whole.check_size()?;
-        Ok(whole)
+            whole.check_size()?;
+            Ok(whole)
+        })
     }
 
     /// A matrix of columns that are buffers of one element type: what column-major arrays of
@@ -119,12 +130,14 @@ impl Matrix {
     ///
     /// [`Error::MixedColumns`] or [`Error::Rows`] if the columns differ in type or length.
     pub fn from_columns(columns: &[ArrayRef]) -> Result<Self> {
-        let fields = columns
-            .iter()
-            .enumerate()
-            .map(|(i, column)| Field::new(i.to_string(), column.data_type().clone(), true));
-        let rows = columns.first().map_or(0, |column| column.len());
-        by_columns(columns, rows, None, Form::Struct(fields.collect()))
+        memory::caught(|| {
+            let fields = columns
+                .iter()
+                .enumerate()
+                .map(|(i, column)| Field::new(i.to_string(), column.data_type().clone(), true));
+            let rows = columns.first().map_or(0, |column| column.len());
+            by_columns(columns, rows, None, Form::Struct(memory::fields(fields)))
+        })
     }
 
     /// A matrix of fixed-size lists over a buffer that holds `rows * width` elements row by row.
@@ -160,13 +173,13 @@ impl Matrix {
         let form = match &self.form {
             Form::Flat => Form::Flat,
             Form::Lists(levels) => {
-                Form::Lists(levels.iter().map(|(inner, size)| (field(inner), *size)).collect())
+                Form::Lists(levels.iter().map(|(inner, size)| (field(inner), *size)).gather())
             }
             Form::List(inner) => Form::List(field(inner)),
             Form::LargeList(inner) => Form::LargeList(field(inner)),
-            Form::Struct(fields) => Form::Struct(fields.iter().map(field).collect()),
+            Form::Struct(fields) => Form::Struct(memory::fields(fields.iter().map(field))),
             Form::Batch(schema) => {
-                let fields: Fields = schema.fields().iter().map(field).collect();
+                let fields = memory::fields(schema.fields().iter().map(field));
                 Form::Batch(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
             }
         };
@@ -215,7 +228,7 @@ impl TryFrom<&dyn Array> for Matrix {
     type Error = Error;
 
     fn try_from(array: &dyn Array) -> Result<Self> {
-        match array.data_type() {
+        memory::caught(|| match array.data_type() {
             DataType::FixedSizeList(..) => fixed_size_lists(array),
             DataType::List(field) => {
                 let list = array.as_list::<i32>();
@@ -231,7 +244,7 @@ impl TryFrom<&dyn Array> for Matrix {
                 by_columns(columns.columns(), columns.len(), columns.nulls(), form)
             }
             _ => Self::reshape(array, 1),
-        }
+        })
     }
 }
 
@@ -239,7 +252,9 @@ impl TryFrom<&RecordBatch> for Matrix {
     type Error = Error;
 
     fn try_from(batch: &RecordBatch) -> Result<Self> {
-        by_columns(batch.columns(), batch.num_rows(), None, Form::Batch(batch.schema()))
+        memory::caught(|| {
+            by_columns(batch.columns(), batch.num_rows(), None, Form::Batch(batch.schema()))
+        })
     }
 }
 
@@ -253,7 +268,7 @@ fn with_leaf(of: &DataType, element: &DataType) -> DataType {
         DataType::FixedSizeList(field, size) => DataType::FixedSizeList(inner(field), *size),
         DataType::List(field) => DataType::List(inner(field)),
         DataType::LargeList(field) => DataType::LargeList(inner(field)),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Struct(fields) => DataType::Struct(memory::fields(fields.iter().map(inner))),
         _ => element.clone(),
     }
 }
@@ -318,12 +333,12 @@ fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
 /// An error that says which column has which type.
 fn mixed_columns(columns: &[ArrayRef], form: &Form) -> Error {
     let names: Vec<&str> = match form {
-        Form::Struct(fields) => fields.iter().map(|field| field.name().as_str()).collect(),
-        Form::Batch(schema) => schema.fields().iter().map(|field| field.name().as_str()).collect(),
+        Form::Struct(fields) => fields.iter().map(|field| field.name().as_str()).gather(),
+        Form::Batch(schema) => schema.fields().iter().map(|field| field.name().as_str()).gather(),
         _ => Vec::new(),
     };
     let types = columns.iter().map(|column| column.data_type().clone());
-    let columns = names.into_iter().map(str::to_owned).zip(types).collect();
+    let columns = names.into_iter().map(str::to_owned).zip(types).gather();
     Error::MixedColumns { columns }
 }
 
@@ -334,7 +349,7 @@ pub(super) fn by_columns(
     form: Form,
 ) -> Result<Matrix> {
     let mut element: Option<DataType> = None;
-    let mut parts = Vec::with_capacity(columns.len());
+    let mut parts = memory::with_capacity(columns.len());
     for array in columns {
         let (this, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
         match &element {
@@ -346,11 +361,11 @@ pub(super) fn by_columns(
         if array.len() != rows {
             return Err(Error::Rows { what: "every column", expected: rows, got: array.len() });
         }
-        parts.push(column);
+        memory::push(&mut parts, column);
     }
     // No columns have no type; float64 is what NumPy gives an empty array.
     let element = element.unwrap_or(DataType::Float64);
     let width = parts.len();
-    let chunk = chunk(rows, Values::Columns(parts), some_nulls(nulls));
+    let chunk = chunk(rows, Values::Columns(Arc::new(parts)), some_nulls(nulls));
     Matrix::one_chunk(element, width, form, chunk)
 }

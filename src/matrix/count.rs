@@ -8,6 +8,7 @@ use crate::compute::Per;
 use crate::dispatch::{Family, Level, Work, machine, run, settings};
 use crate::error::Result;
 use crate::kernel::{Body, Counts, Simd, count_columns, count_rows};
+use crate::memory;
 
 /// Rows that are counted before an interrupt is looked at.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -38,7 +39,10 @@ pub(crate) fn count(matrix: &Matrix, per: Per) -> Result<Counts> {
         let mut rest = counts.as_mut_slice();
         for chunk in &matrix.chunks {
             let (own, others) = rest.split_at_mut(chunk.rows);
-            tasks.extend(own.chunks_mut(step).enumerate().map(|(i, out)| (chunk, i * step, out)));
+            memory::extend(
+                &mut tasks,
+                own.chunks_mut(step).enumerate().map(|(i, out)| (chunk, i * step, out)),
+            );
             rest = others;
         }
         let family = Family::Reduction;

@@ -124,6 +124,7 @@ mod runs {
     use crate::dispatch::{Family, Work, run};
     use crate::error::Result;
     use crate::matrix::{Column, Form, Matrix, Number, Scratch, Values, tensor, unaccepted};
+    use crate::memory::{self, Gather as _};
 
     impl Matrix {
         /// The same numbers in another Arrow type of the same width and element type; `None` if
@@ -158,7 +159,7 @@ mod runs {
             };
             // A null between the rows and the elements has no place in a type of other levels.
             let levels = |form: &Form| match form {
-                Form::Lists(levels) => levels.iter().map(|(_, size)| *size).collect(),
+                Form::Lists(levels) => levels.iter().map(|(_, size)| *size).gather(),
                 _ => vec![],
             };
             let has_inner_nulls =
@@ -201,7 +202,7 @@ mod runs {
         pub(crate) fn shaped(self, shape: &[usize]) -> Result<Self> {
             let (rows, width, limit) = (self.rows, self.width, "a fixed-size list");
             let mut item = self.element.clone();
-            let mut levels = Vec::with_capacity(shape.len());
+            let mut levels = memory::with_capacity(shape.len());
             for len in shape.iter().rev() {
                 let size = i32::try_from(*len).map_err(|_| crate::Error::TooLarge {
                     rows,
@@ -213,7 +214,9 @@ mod runs {
                 levels.insert(0, (field, size));
             }
             let mut chunks = self.chunks.clone();
-            chunks.iter_mut().for_each(|chunk| chunk.inner_nulls = vec![None; levels.len() - 1]);
+            chunks
+                .iter_mut()
+                .for_each(|chunk| chunk.inner_nulls = memory::filled(None, levels.len() - 1));
             let field = Some(Arc::new(Field::new("", item, true)));
             Ok(Self { form: Form::Lists(levels), field, chunks, ..self })
         }
@@ -222,7 +225,7 @@ mod runs {
         pub(crate) fn row_shape(&self) -> Vec<usize> {
             match &self.form {
                 Form::Lists(levels) => {
-                    levels.iter().map(|(_, size)| usize::try_from(*size).unwrap_or(0)).collect()
+                    levels.iter().map(|(_, size)| usize::try_from(*size).unwrap_or(0)).gather()
                 }
                 _ => vec![self.width],
             }
@@ -338,7 +341,7 @@ mod runs {
             let bytes = self.bytes();
             let work = Work { family, bytes_read: bytes, bytes_written: bytes, has_vdsp: false };
             let plan = run::planned(&work)?;
-            run::each(&plan, tasks.collect(), Scratch::new, |scratch, task| {
+            run::each(&plan, tasks.gather(), Scratch::new, |scratch, task| {
                 let (column, first, out) = task;
                 body(column, first..first + out.len() / size, out, scratch);
             })

@@ -31,6 +31,7 @@ mod tensor;
 mod view;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
@@ -51,6 +52,7 @@ pub(crate) use view::{Part, Scratch, TILE, View, steps};
 
 use self::scattered::Scattered;
 use crate::error::Result;
+use crate::memory;
 
 /// Numbers in `rows` rows of `width`, over shared Arrow buffers.
 ///
@@ -112,8 +114,8 @@ pub(crate) struct Chunk {
 pub(crate) enum Values {
     /// Row by row, in one buffer.
     Rows(Column),
-    /// Column by column.
-    Columns(Vec<Column>),
+    /// Column by column: shared, as there may be many, and a call copies its matrix.
+    Columns(Arc<Vec<Column>>),
     /// In rows that do not lie one behind the other, or whose elements do not. Boxed, as it is
     /// rare and larger than the others, which are moved in every call.
     Scattered(Box<Scattered>),
@@ -237,11 +239,11 @@ impl Matrix {
     /// The rows of each chunk, as bytes: the number of the first, how many, and where they lie;
     /// `None` if they do not lie one behind the other.
     pub(crate) fn row_bytes(&self) -> Option<Vec<(usize, usize, &[u8])>> {
-        let mut all = Vec::with_capacity(self.chunks.len());
+        let mut all = memory::with_capacity(self.chunks.len());
         let mut first = 0;
         for chunk in &self.chunks {
             let Values::Rows(column) = &chunk.values else { return None };
-            all.push((first, chunk.rows, column.values.as_slice()));
+            memory::push(&mut all, (first, chunk.rows, column.values.as_slice()));
             first += chunk.rows;
         }
         Some(all)

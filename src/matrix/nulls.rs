@@ -8,6 +8,7 @@ use super::bits::{from_bits, union};
 use super::{Bits, Chunk, Matrix, Values};
 use crate::buffer::vec_of;
 use crate::error::Result;
+use crate::memory::{self, Gather as _};
 
 impl Matrix {
     /// Which of `rows` are null as a whole; `None` if none is.
@@ -42,7 +43,7 @@ impl Matrix {
                 }
                 Values::Columns(columns) => {
                     let bits: Vec<_> =
-                        columns.iter().map(|column| column.nulls.as_ref().map(Bits::new)).collect();
+                        columns.iter().map(|column| column.nulls.as_ref().map(Bits::new)).gather();
                     from_bits(len, |i| {
                         bits[i % width].is_none_or(|bits| bits.get(rows.start + i / width))
                     })
@@ -123,7 +124,7 @@ impl Matrix {
             let from = rows.start.max(first);
             let to = rows.end.min(first + chunk.rows);
             if from < to {
-                pieces.push((to - from, nulls(chunk, from - first..to - first)?));
+                memory::push(&mut pieces, (to - from, nulls(chunk, from - first..to - first)?));
             }
             first += chunk.rows;
         }

@@ -19,6 +19,7 @@ use super::{Bits, Column, Form, Matrix, Values, from_bits, some_nulls, unaccepte
 use crate::buffer::{Output, collected, vec_with_capacity};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
+use crate::memory::{self, Gather as _};
 
 /// Rows that are looked at before an interrupt is.
 const ROWS_AT_ONCE: usize = 1 << 18;
@@ -63,20 +64,25 @@ impl Ragged {
     ///
     /// [`Error::Type`] unless they are lists of numbers.
     pub(crate) fn from_field(field: &FieldRef, arrays: &[ArrayRef]) -> Result<Self> {
-        let (DataType::List(item) | DataType::LargeList(item)) = field.data_type() else {
-            return Err(unaccepted(field.data_type()));
-        };
-        let mut chunks = vec_with_capacity(arrays.len())?;
-        for array in arrays {
-            chunks.push(match array.data_type() {
-                DataType::List(_) => lists(array.as_list::<i32>())?,
-                DataType::LargeList(_) => lists(array.as_list::<i64>())?,
-                other => return Err(unaccepted(other)),
-            });
-        }
-        let rows = chunks.iter().map(|chunk| chunk.rows).sum();
-        let element = item.data_type().clone();
-        Ok(Self { element, field: Arc::clone(field), rows, chunks })
+        memory::caught(|| {
+            let (DataType::List(item) | DataType::LargeList(item)) = field.data_type() else {
+                return Err(unaccepted(field.data_type()));
+            };
+            let mut chunks = vec_with_capacity(arrays.len())?;
+            for array in arrays {
+                memory::push(
+                    &mut chunks,
+                    match array.data_type() {
+                        DataType::List(_) => lists(array.as_list::<i32>())?,
+                        DataType::LargeList(_) => lists(array.as_list::<i64>())?,
+                        other => return Err(unaccepted(other)),
+                    },
+                );
+            }
+            let rows = chunks.iter().map(|chunk| chunk.rows).sum();
+            let element = item.data_type().clone();
+            Ok(Self { element, field: Arc::clone(field), rows, chunks })
+        })
     }
 
     /// Rows.
@@ -149,7 +155,7 @@ impl Ragged {
             let values = Values::Rows(own.elements.clone());
             Matrix::one_chunk(self.element.clone(), 1, Form::Flat, chunk(own.len(), values, None))
         });
-        Matrix::from_chunks(parts.collect::<Result<_>>()?)
+        Matrix::from_chunks(parts.try_gather()?)
     }
 
     /// Lists of the same lengths over other elements: those of [`flat`](Self::flat), computed.
@@ -160,7 +166,7 @@ impl Ragged {
     pub(crate) fn with_elements(&self, elements: &Matrix) -> Result<Self> {
         let mut chunks = vec_with_capacity(self.chunks.len())?;
         for (own, array) in self.chunks.iter().zip(elements.to_arrays()?) {
-            chunks.push(RaggedChunk { elements: computed(&array)?, ..own.clone() });
+            memory::push(&mut chunks, RaggedChunk { elements: computed(&array)?, ..own.clone() });
         }
         Ok(self.of(elements.element_type(), chunks))
     }
@@ -207,7 +213,7 @@ impl Ragged {
                 for _ in 0..*len {
                     values[at..at + size].copy_from_slice(&column.values[from..from + size]);
                     at += size;
-                    nulls.push(is_valid);
+                    memory::push(&mut nulls, is_valid);
                 }
             }
             first += array.len();
@@ -230,7 +236,7 @@ impl Ragged {
         for same in order.chunk_by(|a, b| a.0 == b.0) {
             let width = same[0].0;
             let rows = collected(same.iter().map(|(_, row)| *row))?;
-            groups.push((self.rows_of(width, &rows)?, rows));
+            memory::push(&mut groups, (self.rows_of(width, &rows)?, rows));
             run::in_steps(0..1, 1, |_| Ok(()))?;
         }
         Ok(groups)
@@ -250,7 +256,7 @@ impl Ragged {
                 let values = Values::Scattered(Box::new(Scattered::Lists { column, offsets }));
                 let lists = chunk(now.len(), values, None);
                 let part = Matrix::one_chunk(self.element.clone(), width, Form::Flat, lists)?;
-                parts.push(part.into_lists()?);
+                memory::push(&mut parts, part.into_lists()?);
             }
             (first, rest) = (first + own.rows, later);
         }
@@ -295,13 +301,13 @@ impl Ragged {
         let mut all = vec_with_capacity(self.chunks.len())?;
         let mut first = 0;
         for own in &self.chunks {
-            firsts.push(first);
+            memory::push(&mut firsts, first);
             first += own.rows;
             let valid = collected((0..own.rows).map(|row| own.is_valid(row)))?;
             let elements = crate::buffer::vec_of(true, own.len())?;
             let mut values = Output::<u8>::new(own.len() * size)?;
             values.fill(0);
-            all.push((values, elements, valid));
+            memory::push(&mut all, (values, elements, valid));
         }
         for (results, rows) in of {
             let mut left = rows.iter();
@@ -336,7 +342,7 @@ impl Ragged {
             let row_nulls = some_nulls(Some(&from_bits(valid.len(), |row| valid[row])?));
             let elements = Column { values: values.into_buffer(), nulls: some_nulls(Some(&nulls)) };
             let made = RaggedChunk { elements, row_nulls, ..own.clone() };
-            chunks.push(without_elements_under_nulls(made, size)?);
+            memory::push(&mut chunks, without_elements_under_nulls(made, size)?);
         }
         Ok(self.of(to, chunks))
     }
@@ -353,37 +359,39 @@ impl Ragged {
     ///
     /// [`Error::TooLarge`] if 32-bit list offsets cannot hold the elements.
     pub fn to_arrays(&self) -> Result<Vec<ArrayRef>> {
-        let array = |own: &RaggedChunk| -> Result<ArrayRef> {
-            let Column { values, nulls } = own.elements.clone();
-            let values = primitive(&self.element, values, own.len(), nulls)?;
-            let arrow =
-                |error: arrow_schema::ArrowError| Error::Arrow { message: error.to_string() };
-            let nullable = |item: &FieldRef| match values.null_count() {
-                0 => Arc::clone(item),
-                _ => Arc::new(item.as_ref().clone().with_nullable(true)),
+        memory::caught(|| {
+            let array = |own: &RaggedChunk| -> Result<ArrayRef> {
+                let Column { values, nulls } = own.elements.clone();
+                let values = primitive(&self.element, values, own.len(), nulls)?;
+                let arrow =
+                    |error: arrow_schema::ArrowError| Error::Arrow { message: error.to_string() };
+                let nullable = |item: &FieldRef| match values.null_count() {
+                    0 => Arc::clone(item),
+                    _ => Arc::new(item.as_ref().clone().with_nullable(true)),
+                };
+                let nulls = own.row_nulls.clone();
+                Ok(match self.field.data_type() {
+                    DataType::LargeList(item) => {
+                        let offsets = OffsetBuffer::new(own.ends.clone());
+                        let list = LargeListArray::try_new(nullable(item), offsets, values, nulls);
+                        Arc::new(list.map_err(arrow)?)
+                    }
+                    DataType::List(item) => {
+                        let limit = "32-bit list offsets";
+                        let (rows, width) = (own.rows, own.len());
+                        i32::try_from(width).map_err(|_| Error::TooLarge { rows, width, limit })?;
+                        let ends = collected(own.ends.iter().map(|end| *end as i32))?;
+                        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+                        Arc::new(
+                            ListArray::try_new(nullable(item), offsets, values, nulls)
+                                .map_err(arrow)?,
+                        )
+                    }
+                    other => return Err(unaccepted(other)),
+                })
             };
-            let nulls = own.row_nulls.clone();
-            Ok(match self.field.data_type() {
-                DataType::LargeList(item) => {
-                    let offsets = OffsetBuffer::new(own.ends.clone());
-                    let list = LargeListArray::try_new(nullable(item), offsets, values, nulls);
-                    Arc::new(list.map_err(arrow)?)
-                }
-                DataType::List(item) => {
-                    let limit = "32-bit list offsets";
-                    let (rows, width) = (own.rows, own.len());
-                    i32::try_from(width).map_err(|_| Error::TooLarge { rows, width, limit })?;
-                    let ends = collected(own.ends.iter().map(|end| *end as i32))?;
-                    let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-                    Arc::new(
-                        ListArray::try_new(nullable(item), offsets, values, nulls)
-                            .map_err(arrow)?,
-                    )
-                }
-                other => return Err(unaccepted(other)),
-            })
-        };
-        self.chunks.iter().map(array).collect()
+            self.chunks.iter().map(array).try_gather()
+        })
     }
 }
 
@@ -424,7 +432,7 @@ fn without_elements_under_nulls(chunk: RaggedChunk, size: usize) -> Result<Ragge
     let mut values = Output::<u8>::new(kept * size)?;
     let mut valid = vec_with_capacity(kept)?;
     let mut ends = vec_with_capacity(chunk.rows + 1)?;
-    ends.push(0i64);
+    memory::push(&mut ends, 0i64);
     for row in 0..chunk.rows {
         if chunk.is_valid(row) {
             let range = chunk.range(row);
@@ -432,9 +440,9 @@ fn without_elements_under_nulls(chunk: RaggedChunk, size: usize) -> Result<Ragge
             values[at..at + range.len() * size]
                 .copy_from_slice(&chunk.elements.values[range.start * size..range.end * size]);
             let nulls = chunk.elements.nulls.as_ref();
-            valid.extend(range.map(|i| nulls.is_none_or(|nulls| nulls.is_valid(i))));
+            memory::extend(&mut valid, range.map(|i| nulls.is_none_or(|nulls| nulls.is_valid(i))));
         }
-        ends.push(valid.len() as i64);
+        memory::push(&mut ends, valid.len() as i64);
     }
     let nulls = union(None, some_nulls(Some(&from_bits(kept, |i| valid[i])?)))?;
     let elements = Column { values: values.into_buffer(), nulls };

@@ -18,6 +18,7 @@ use super::{
 use crate::buffer::{Output, vec_with_capacity};
 use crate::dispatch::{run, settings};
 use crate::error::{Error, Result};
+use crate::memory::{self, Gather as _};
 
 impl Matrix {
     /// The chunks as arrays of the type that the matrix came from; for a record batch, structs.
@@ -26,13 +27,13 @@ impl Matrix {
     ///
     /// [`Error::TooLarge`] if 32-bit list offsets cannot hold the elements.
     pub fn to_arrays(&self) -> Result<Vec<ArrayRef>> {
-        self.chunks.iter().map(|chunk| self.chunk_to_array(chunk)).collect()
+        memory::caught(|| self.chunks.iter().map(|chunk| self.chunk_to_array(chunk)).try_gather())
     }
 
     /// The rows as one array, if they lie in one chunk.
     pub fn to_array(&self) -> Option<Result<ArrayRef>> {
         match self.chunks.as_slice() {
-            [chunk] => Some(self.chunk_to_array(chunk)),
+            [chunk] => Some(memory::caught(|| self.chunk_to_array(chunk))),
             _ => None,
         }
     }
@@ -49,13 +50,13 @@ impl Matrix {
             let columns: Vec<ArrayRef> = fields
                 .iter()
                 .map(|column| self.column_to_array(column, chunk.row_nulls.clone(), chunk.rows))
-                .collect::<Result<_>>()?;
+                .try_gather()?;
             let fields = nullable_where_needed(schema.fields(), &columns);
             let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
             let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(chunk.rows));
             RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).map_err(arrow)
         });
-        Some(batches.collect())
+        Some(memory::caught(|| batches.try_gather()))
     }
 
     fn chunk_to_array(&self, chunk: &Chunk) -> Result<ArrayRef> {
@@ -168,7 +169,7 @@ impl Matrix {
         let arrays: Vec<ArrayRef> = columns
             .iter()
             .map(|column| self.column_to_array(column, None, chunk.rows))
-            .collect::<Result<_>>()?;
+            .try_gather()?;
         let fields = match &self.form {
             Form::Struct(fields) => nullable_where_needed(fields, &arrays),
             Form::Batch(schema) => nullable_where_needed(schema.fields(), &arrays),
@@ -203,7 +204,7 @@ impl Matrix {
             return Err(Error::TooLarge { rows, width, limit });
         }
         let mut offsets = vec_with_capacity(rows + 1)?;
-        offsets.extend((0..=rows).map(|row| O::usize_as(row * self.width)));
+        memory::extend(&mut offsets, (0..=rows).map(|row| O::usize_as(row * self.width)));
         Ok(OffsetBuffer::new(offsets.into()))
     }
 }
@@ -295,9 +296,6 @@ fn retyped(field: &FieldRef, to: &DataType, has_nulls: bool) -> FieldRef {
 }
 
 fn nullable_where_needed(fields: &Fields, columns: &[ArrayRef]) -> Fields {
-    fields
-        .iter()
-        .zip(columns)
-        .map(|(field, column)| nullable_if(field, column.null_count() > 0))
-        .collect()
+    let nullable = |(field, column): (_, &ArrayRef)| nullable_if(field, column.null_count() > 0);
+    memory::fields(fields.iter().zip(columns).map(nullable))
 }

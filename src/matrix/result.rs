@@ -1,6 +1,8 @@
 //! Results of the layout of an input: allocated like it, split into slices for tasks, joined with
 //! their validity, and given its Arrow type.
 
+use std::sync::Arc;
+
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, bit_mask::set_bits};
 use arrow_schema::DataType;
 
@@ -9,6 +11,7 @@ use super::{Bits, Chunk, Column, Form, Matrix, Values};
 use crate::buffer::{Output, vec_of, vec_with_capacity};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
+use crate::memory::{self, Gather as _};
 
 /// A result with the chunks and the layout of `x`, stored in another type perhaps.
 pub(crate) struct Like<'x> {
@@ -50,7 +53,7 @@ impl<'x> Like<'x> {
     /// Allocates a result whose elements take `size` bytes as `to`.
     pub(crate) fn new(x: &'x Matrix, to: &DataType, size: usize) -> Result<Self> {
         let output = |chunk: &Chunk| Output::new(chunk.rows * x.width * size);
-        let outputs = x.chunks.iter().map(output).collect::<Result<_>>()?;
+        let outputs = x.chunks.iter().map(output).try_gather()?;
         Ok(Self { x, to: to.clone(), size, outputs })
     }
 
@@ -89,13 +92,13 @@ impl<'x> Like<'x> {
                         let values = buffer.slice_with_length(c * bytes, bytes);
                         Column { values, nulls }
                     });
-                    Values::Columns(columns.collect())
+                    Values::Columns(Arc::new(columns.gather()))
                 }
             };
             let inner_nulls = if whole_rows { Vec::new() } else { chunk.inner_nulls.clone() };
             Ok(Chunk { rows: chunk.rows, values, row_nulls, inner_nulls })
         });
-        let chunks = chunks.collect::<Result<_>>()?;
+        let chunks = chunks.try_gather()?;
         Ok(x.retyped(&to).with_chunks(chunks))
     }
 }
@@ -141,7 +144,7 @@ fn list_rows(
                 }
                 kept += 1;
             }
-            ends.push(kept);
+            memory::push(&mut ends, kept);
         }
         Ok(())
     })?;
@@ -182,11 +185,11 @@ fn offsets(ends: &[usize], width: usize, is_large: bool) -> Result<Offsets> {
     let elements = std::iter::once(0).chain(ends.iter().map(|end| end * width));
     Ok(if is_large {
         let mut offsets = vec_with_capacity(ends.len() + 1)?;
-        offsets.extend(elements.map(|end| end as i64));
+        memory::extend(&mut offsets, elements.map(|end| end as i64));
         Offsets::Large(ScalarBuffer::from(offsets))
     } else {
         let mut offsets = vec_with_capacity(ends.len() + 1)?;
-        offsets.extend(elements.map(|end| end as i32));
+        memory::extend(&mut offsets, elements.map(|end| end as i32));
         Offsets::Small(ScalarBuffer::from(offsets))
     })
 }

@@ -1,7 +1,6 @@
 //! Some rows of a matrix, and whether two matrices hold the same.
 
 use std::ops::Range;
-#[cfg(feature = "python")]
 use std::sync::Arc;
 
 use arrow_buffer::NullBuffer;
@@ -18,6 +17,7 @@ use super::{
 use super::{build, from_bits};
 use crate::dispatch::run;
 use crate::error::Result;
+use crate::memory::{self, Gather as _};
 
 impl Matrix {
     /// The rows of a range, which stay where they are; past the last there are none.
@@ -43,7 +43,7 @@ impl Matrix {
             // One chunk is left, also of no rows: it says how the elements lie.
             let is_last = chunks.is_empty() && first + chunk.rows >= self.rows;
             if from < to || is_last {
-                chunks.push(self.chunk_of(chunk, from..to.max(from)));
+                memory::push(&mut chunks, self.chunk_of(chunk, from..to.max(from)));
             }
             first += chunk.rows;
         }
@@ -62,7 +62,9 @@ impl Matrix {
         };
         let values = match &chunk.values {
             Values::Rows(all) => Values::Rows(column(all, self.width)),
-            Values::Columns(all) => Values::Columns(all.iter().map(|c| column(c, 1)).collect()),
+            Values::Columns(all) => {
+                Values::Columns(Arc::new(all.iter().map(|c| column(c, 1)).gather()))
+            }
             Values::Scattered(elements) => Values::Scattered(Box::new(elements.after(&rows))),
         };
         let mut lists_per_row = 1;
@@ -72,7 +74,7 @@ impl Matrix {
             }
             cut(nulls, lists_per_row)
         });
-        let inner_nulls = inner_nulls.collect();
+        let inner_nulls = inner_nulls.gather();
         Chunk { rows: len, values, row_nulls: cut(&chunk.row_nulls, 1), inner_nulls }
     }
 
@@ -145,14 +147,14 @@ impl Matrix {
     /// No memory for elements that have to be gathered.
     pub(crate) fn in_columns_of(&self, x: &Self) -> Result<Option<Self>> {
         let Form::Batch(schema) = &x.form else { return Ok(None) };
-        let mut columns = Vec::with_capacity(self.rows);
+        let mut columns = memory::with_capacity(self.rows);
         for row in 0..self.rows {
             // A column of a symmetric matrix is its row.
             let Some(column) = self.row_vector(row)? else { return Ok(None) };
-            columns.extend(column.to_arrays()?);
+            memory::extend(&mut columns, column.to_arrays()?);
         }
         let named = |field: &FieldRef| Field::new(field.name(), self.element.clone(), true);
-        let fields: Vec<Field> = schema.fields().iter().map(named).collect();
+        let fields: Vec<Field> = schema.fields().iter().map(named).gather();
         let form = Form::Batch(Arc::new(Schema::new(fields)));
         build::by_columns(&columns, self.rows, None, form).map(Some)
     }

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::Number;
 use super::view::{Part, Scratch, TILE, View, steps};
-use crate::dispatch::{Level, run};
+use crate::dispatch::Level;
 use crate::kernel::{GatherRows, Tile};
+use crate::memory;
 
 /// What a tile holds in place of nulls, and whether it says which elements are valid.
 #[derive(Clone, Copy)]
@@ -213,13 +214,13 @@ impl<T: Number> Gathered<'_, T> {
         let (mut row_values, mut row_valid) = (Scratch::new(), Vec::new());
         for range in rows {
             self.each_row(range, |part, row, columns| {
-                run::reserve(values, columns.len());
+                memory::reserve(values, columns.len());
                 let (x, _) =
                     part.block(row..row + 1, columns.clone(), wanted.fill, &mut row_values);
-                values.extend_from_slice(x);
+                memory::extend_from_slice(values, x);
                 if wanted.with_validity {
                     let end = valid.len() + columns.len();
-                    run::resize(valid, end, true);
+                    memory::resize(valid, end, true);
                     if let Some(own) = part.validity(row..row + 1, columns.clone(), &mut row_valid)
                     {
                         valid[end - columns.len()..].copy_from_slice(own);
@@ -272,7 +273,7 @@ impl<T: Number> Source<T> for Gathered<'_, T> {
         if stride == width && self.view.parts.iter().all(Part::is_dense) {
             let values = &mut workspace.values;
             values.clear();
-            run::reserve(values, rows.len() * width);
+            memory::reserve(values, rows.len() * width);
             let indices = &self.indices[rows];
             if let [only] = &self.view.parts[..] {
                 let x = only.dense_values().unwrap_or(&[]);
@@ -281,7 +282,10 @@ impl<T: Number> Source<T> for Gathered<'_, T> {
                 for row in indices {
                     let part = self.view.part(*row as usize);
                     let at = (*row as usize - part.first) * width;
-                    values.extend_from_slice(&part.dense_values().unwrap_or(&[])[at..at + width]);
+                    memory::extend_from_slice(
+                        values,
+                        &part.dense_values().unwrap_or(&[])[at..at + width],
+                    );
                 }
             }
             return (Tile { x: values, valid: None }, stride);

@@ -7,6 +7,7 @@ use super::build::{chunk, numbers, unaccepted};
 use super::{Bits, Column, Form, Matrix, Values, from_bools};
 use crate::buffer::{Output, vec_with_capacity};
 use crate::error::{Error, Result};
+use crate::memory;
 
 impl Matrix {
     /// Sees the elements of several primitive arrays of one type, one behind the other, as rows of
@@ -28,33 +29,36 @@ impl Matrix {
     /// As [`reshape`](Self::reshape), of the length of all, and [`Error::Mixed`] for arrays of
     /// several types.
     pub fn reshape_chunks(arrays: &[ArrayRef], width: usize) -> Result<Self> {
-        let len = arrays.iter().map(|array| array.len()).sum::<usize>();
-        let reshape_error = Error::Reshape { len, width };
-        let Some(first) = arrays.first() else { return Err(reshape_error) };
-        if let Some(other) = arrays.iter().find(|array| array.data_type() != first.data_type()) {
-            let (expected, got) = (first.data_type().clone(), other.data_type().clone());
-            return Err(Error::Mixed { what: "a chunk", expected, got });
-        }
-        if arrays.len() == 1 || len == 0 {
-            return Self::reshape(first, width);
-        }
-        if width == 0 || !len.is_multiple_of(width) {
-            return Err(reshape_error);
-        }
-        let mut parts = Vec::new();
-        let mut open = Open::default();
-        for array in arrays {
-            let head = open.missing(width).min(array.len());
-            let whole = (array.len() - head) / width * width;
-            open.push(array.slice(0, head));
-            if whole > 0 {
-                parts.extend(open.close(width)?);
-                parts.push(Self::reshape(&array.slice(head, whole), width)?);
+        memory::caught(|| {
+            let len = arrays.iter().map(|array| array.len()).sum::<usize>();
+            let reshape_error = Error::Reshape { len, width };
+            let Some(first) = arrays.first() else { return Err(reshape_error) };
+            if let Some(other) = arrays.iter().find(|array| array.data_type() != first.data_type())
+            {
+                let (expected, got) = (first.data_type().clone(), other.data_type().clone());
+                return Err(Error::Mixed { what: "a chunk", expected, got });
             }
-            open.push(array.slice(head + whole, array.len() - head - whole));
-        }
-        parts.extend(open.close(width)?);
-        Self::from_chunks(parts)
+            if arrays.len() == 1 || len == 0 {
+                return Self::reshape(first, width);
+            }
+            if width == 0 || !len.is_multiple_of(width) {
+                return Err(reshape_error);
+            }
+            let mut parts = Vec::new();
+            let mut open = Open::default();
+            for array in arrays {
+                let head = open.missing(width).min(array.len());
+                let whole = (array.len() - head) / width * width;
+                open.push(array.slice(0, head));
+                if whole > 0 {
+                    parts.extend(open.close(width)?);
+                    memory::push(&mut parts, Self::reshape(&array.slice(head, whole), width)?);
+                }
+                open.push(array.slice(head + whole, array.len() - head - whole));
+            }
+            parts.extend(open.close(width)?);
+            Self::from_chunks(parts)
+        })
     }
 }
 
@@ -74,7 +78,7 @@ impl Open {
     fn push(&mut self, piece: ArrayRef) {
         if !piece.is_empty() {
             self.len += piece.len();
-            self.pieces.push(piece);
+            memory::push(&mut self.pieces, piece);
         }
     }
 
@@ -83,7 +87,10 @@ impl Open {
         let (pieces, len) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.len));
         let mut columns: Vec<(DataType, Column)> = vec_with_capacity(pieces.len())?;
         for piece in &pieces {
-            columns.push(numbers(piece).ok_or_else(|| unaccepted(piece.data_type()))?);
+            memory::push(
+                &mut columns,
+                numbers(piece).ok_or_else(|| unaccepted(piece.data_type()))?,
+            );
         }
         let Some((element, _)) = columns.first() else { return Ok(None) };
         let size = element.primitive_width().unwrap_or(0);
@@ -93,7 +100,10 @@ impl Open {
             let first = valid.len();
             values[first * size..first * size + own.len()].copy_from_slice(own);
             let nulls = nulls.as_ref().map(Bits::new);
-            valid.extend((0..own.len() / size).map(|i| nulls.is_none_or(|nulls| nulls.get(i))));
+            memory::extend(
+                &mut valid,
+                (0..own.len() / size).map(|i| nulls.is_none_or(|nulls| nulls.get(i))),
+            );
         }
         let nulls = if valid.contains(&false) { Some(from_bools(&valid)?) } else { None };
         let values = Values::Rows(Column { values: values.into_buffer(), nulls });

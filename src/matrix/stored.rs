@@ -1,11 +1,11 @@
 //! Elements that lie one behind the other, as they are stored, read as the type that kernels compute
 //! on.
 
+use crate::memory;
 use std::ops::Range;
 
 use super::view::Scratch;
 use super::{Bits, Mask, Number, Reader};
-use crate::dispatch::run;
 
 /// Elements, and which of them are null.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl<'a, T: Number> Slice<'a, T> {
         match self.values() {
             Some(values) => &values[range],
             None => {
-                run::resize(scratch, range.len(), T::default());
+                memory::resize(scratch, range.len(), T::default());
                 self.read(range, scratch);
                 scratch
             }
@@ -72,7 +72,7 @@ impl<'a, T: Number> Slice<'a, T> {
             return self.raw(range, scratch);
         }
         // What it held is overwritten.
-        run::resize(scratch, range.len(), fill);
+        memory::resize(scratch, range.len(), fill);
         self.fill_into(mask, range, fill, scratch);
         scratch
     }

@@ -10,8 +10,9 @@ use std::ops::Range;
 use super::scattered::Scattered;
 use super::stored::Slice;
 use super::{Bits, Chunk, Column, Mask, Matrix, Number, Reader, Values};
-use crate::dispatch::{Level, run};
+use crate::dispatch::Level;
 use crate::kernel::Tile;
+use crate::memory::{self, Gather as _};
 
 /// Elements of a tile that has to be copied: 4096 float64 are a 32 KiB L1.
 pub(crate) const TILE: usize = 4096;
@@ -67,7 +68,7 @@ impl<'a, T: Number> View<'a, T> {
             .map(|chunk| {
                 let store = match &chunk.values {
                     Values::Rows(column) => Store::Rows(slice(column)),
-                    Values::Columns(columns) => Store::Columns(columns.iter().map(slice).collect()),
+                    Values::Columns(columns) => Store::Columns(columns.iter().map(slice).gather()),
                     Values::Scattered(rows) => Store::Scattered(rows, reader),
                 };
                 let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
@@ -77,7 +78,7 @@ impl<'a, T: Number> View<'a, T> {
                 first += chunk.rows;
                 part
             })
-            .collect();
+            .gather();
         Some(Self { rows: matrix.rows, width: matrix.width, parts })
     }
 
@@ -247,7 +248,7 @@ impl<'a, T: Number> Part<'a, T> {
             return None;
         }
         // What it held is overwritten.
-        run::resize(valid, rows.len() * wide, false);
+        memory::resize(valid, rows.len() * wide, false);
         match &self.store {
             Store::Rows(slice) => {
                 let mask = self.mask(slice.nulls);
@@ -282,7 +283,7 @@ impl<'a, T: Number> Part<'a, T> {
         if self.no_null(range.start / width..range.end.div_ceil(width), 0..self.width) {
             return None;
         }
-        run::resize(valid, range.len(), false);
+        memory::resize(valid, range.len(), false);
         match &self.store {
             Store::Rows(slice) => self.mask(slice.nulls).spread(range, valid),
             Store::Columns(columns) => {
@@ -339,7 +340,7 @@ impl<'a, T: Number> Part<'a, T> {
             }
             Store::Scattered(elements, reader) => {
                 scratch.clear();
-                run::resize(scratch, range.len(), fill);
+                memory::resize(scratch, range.len(), fill);
                 elements.read_rows(reader, width, self.row_nulls, range.clone(), scratch);
                 if elements.may_have_nulls() {
                     for (value, i) in scratch.iter_mut().zip(range) {
@@ -351,7 +352,7 @@ impl<'a, T: Number> Part<'a, T> {
             }
             Store::Columns(columns) => {
                 // What it held is overwritten.
-                run::resize(scratch, range.len(), fill);
+                memory::resize(scratch, range.len(), fill);
                 for (c, column) in columns.iter().enumerate() {
                     let rows = rows_with(c, &range, width);
                     let at = rows.start * width + c - range.start;
@@ -433,7 +434,7 @@ impl<'a, T: Number> Part<'a, T> {
                 {
                     return (&values[from..to], width);
                 }
-                run::resize(scratch, rows.len() * columns.len(), fill);
+                memory::resize(scratch, rows.len() * columns.len(), fill);
                 let mask = self.mask(slice.nulls);
                 for (row, out) in rows.zip(scratch.chunks_exact_mut(columns.len())) {
                     let at = row * width + columns.start..row * width + columns.end;
@@ -442,7 +443,7 @@ impl<'a, T: Number> Part<'a, T> {
             }
             Store::Scattered(elements, reader) => {
                 scratch.clear();
-                run::resize(scratch, rows.len() * columns.len(), fill);
+                memory::resize(scratch, rows.len() * columns.len(), fill);
                 let blocks = scratch.chunks_exact_mut(columns.len());
                 for (row, out) in rows.zip(blocks).filter(|(row, _)| self.row_is_valid(*row)) {
                     elements.read(reader, row, columns.start, out);
@@ -455,7 +456,7 @@ impl<'a, T: Number> Part<'a, T> {
                 }
             }
             Store::Columns(all) => {
-                run::resize(scratch, rows.len() * columns.len(), fill);
+                memory::resize(scratch, rows.len() * columns.len(), fill);
                 for (c, column) in all[columns.clone()].iter().enumerate() {
                     self.scatter(column, rows.clone(), fill, c, columns.len(), scratch);
                 }
@@ -500,7 +501,7 @@ impl<'a, T: Number> Part<'a, T> {
             }
             Store::Scattered(elements, reader) => {
                 scratch.clear();
-                run::resize(scratch, rows.len(), fill);
+                memory::resize(scratch, rows.len(), fill);
                 for (row, out) in rows.zip(scratch.iter_mut()) {
                     if self.is_valid(row, column) {
                         elements.read(reader, row, column, std::slice::from_mut(out));
@@ -509,12 +510,15 @@ impl<'a, T: Number> Part<'a, T> {
             }
             Store::Rows(slice) => {
                 scratch.clear();
-                run::reserve(scratch, rows.len());
-                scratch.extend(rows.map(|row| {
-                    let at = row * self.width + column;
-                    let valid = slice.nulls.is_none_or(|nulls| nulls.get(at));
-                    if valid && self.row_is_valid(row) { slice.get(at) } else { fill }
-                }));
+                memory::reserve(scratch, rows.len());
+                memory::extend(
+                    scratch,
+                    rows.map(|row| {
+                        let at = row * self.width + column;
+                        let valid = slice.nulls.is_none_or(|nulls| nulls.get(at));
+                        if valid && self.row_is_valid(row) { slice.get(at) } else { fill }
+                    }),
+                );
             }
         }
         scratch

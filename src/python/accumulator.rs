@@ -15,6 +15,7 @@ use super::origin::Origin;
 use super::{argument, capsule, export, groups, option};
 use crate::compute::registry;
 use crate::compute::{Accumulator, Function, FunctionAccumulator};
+use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
 /// What functions reduce batches to that come one after the other.
@@ -265,7 +266,7 @@ impl PyAccumulator {
             let key = option::word(NAME, "the name of an option", &key)?;
             let has = |function: &&Function| function.options.iter().any(|spec| spec.name == key);
             if !functions.iter().any(has) {
-                let known = first.options.iter().map(|spec| spec.name).collect();
+                let known = first.options.iter().map(|spec| spec.name).gather();
                 let option = key.clone().into_owned();
                 return Err(crate::Error::NoSuchOption { option, known }.in_function(NAME).into());
             }
@@ -341,7 +342,7 @@ impl PyAccumulator {
                     Field::new(function.name, state.data_type().clone(), false)
                 });
                 let columns = kept.iter().map(|state| Arc::new(state.clone()) as ArrayRef);
-                StructArray::new(fields.collect(), columns.collect(), None)
+                StructArray::new(memory::fields(fields), columns.gather(), None)
             } else {
                 kept[0].clone()
             });
@@ -389,7 +390,7 @@ impl PyAccumulator {
             };
             let is_several = all.column_by_name("version").is_none();
             let each: Vec<&StructArray> = match is_several {
-                true => all.columns().iter().filter_map(|column| column.as_struct_opt()).collect(),
+                true => all.columns().iter().filter_map(|column| column.as_struct_opt()).gather(),
                 false => vec![all],
             };
             if each.is_empty() || is_several && each.len() != all.num_columns() {
@@ -446,7 +447,7 @@ impl PyAccumulator {
 
     fn __repr__(&self) -> String {
         let rows = self.rows().map_or("used up".to_owned(), |rows| format!("{rows} rows"));
-        let names: Vec<_> = self.functions.iter().map(|function| function.name).collect();
+        let names: Vec<_> = self.functions.iter().map(|function| function.name).gather();
         format!("<raptors_arrow.Accumulator: {}, {rows}>", names.join(" "))
     }
 }

@@ -9,13 +9,25 @@ use std::vec::IntoIter;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{Field, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::errors::Kind;
+use crate::memory;
+
+/// Bytes that the C structures of a column of a struct take in all.
+const CHILD: usize = 1 << 10;
+
+/// Makes sure that there is memory for the C structures of a type, which cannot be refused.
+fn headroom(data_type: &DataType) {
+    if let DataType::Struct(fields) = data_type {
+        memory::headroom(fields.len().saturating_mul(CHILD));
+    }
+}
 
 fn c_schema(field: &Field) -> PyResult<FFI_ArrowSchema> {
+    headroom(field.data_type());
     FFI_ArrowSchema::try_from(field).map_err(|error| {
         Kind::Value.error(format!("as_matrix: the data cannot be exported: {error}"))
     })
@@ -32,6 +44,7 @@ pub(super) fn array<'py>(
     field: &Field,
     array: &dyn Array,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    headroom(array.data_type());
     let data = FFI_ArrowArray::new(&array.to_data());
     let data = PyCapsule::new_with_value(py, data, c"arrow_array")?;
     PyTuple::new(py, [schema(py, field)?, data])
@@ -63,6 +76,7 @@ struct Chunks {
 
 /// The C interface wants a code of errno.
 const EINVAL: c_int = 22;
+const ENOMEM: c_int = 12;
 const FAILED: &CStr = c"the data cannot be exported";
 
 /// Writes what `next` gives to `out`. A panic must not leave a C function.
@@ -79,7 +93,11 @@ unsafe fn write<T>(
 ) -> c_int {
     // SAFETY: the caller's promise; `private_data` is the box that `stream` put there.
     let chunks = unsafe { &mut *(*stream).private_data.cast::<Chunks>() };
-    let Ok(Some(value)) = catch_unwind(AssertUnwindSafe(|| next(chunks))) else { return EINVAL };
+    let value = match catch_unwind(AssertUnwindSafe(|| next(chunks))) {
+        Ok(Some(value)) => value,
+        Ok(None) => return EINVAL,
+        Err(panic) => return if memory::refused_bytes(panic).is_ok() { ENOMEM } else { EINVAL },
+    };
     // SAFETY: the caller's promise. What lies there is no value yet, so nothing is dropped.
     unsafe { out.write(value) };
     0
@@ -90,8 +108,12 @@ unsafe extern "C" fn get_schema(
     stream: *mut FFI_ArrowArrayStream,
     out: *mut FFI_ArrowSchema,
 ) -> c_int {
+    let next = |chunks: &mut Chunks| {
+        headroom(chunks.field.data_type());
+        FFI_ArrowSchema::try_from(chunks.field.as_ref()).ok()
+    };
     // SAFETY: the consumer keeps the rules of the C stream interface, which are those of `write`.
-    unsafe { write(stream, out, |chunks| FFI_ArrowSchema::try_from(chunks.field.as_ref()).ok()) }
+    unsafe { write(stream, out, next) }
 }
 
 #[allow(unsafe_code)]
@@ -100,7 +122,10 @@ unsafe extern "C" fn get_next(
     out: *mut FFI_ArrowArray,
 ) -> c_int {
     let next = |chunks: &mut Chunks| match chunks.arrays.next() {
-        Some(array) => Some(FFI_ArrowArray::new(&array.to_data())),
+        Some(array) => {
+            headroom(array.data_type());
+            Some(FFI_ArrowArray::new(&array.to_data()))
+        }
         None => Some(FFI_ArrowArray::empty()), // a released array is the end of a stream
     };
     // SAFETY: as in `get_schema`.

@@ -11,6 +11,7 @@ use pyo3::types::PyType;
 
 use crate::dispatch::set_interrupt_check;
 use crate::error::Error;
+use crate::memory::refused_bytes;
 
 /// The exceptions of `raptors_arrow.errors`.
 #[derive(Clone, Copy)]
@@ -86,7 +87,12 @@ impl From<Error> for PyErr {
 
 /// Runs `body`; a panic becomes a `RaptorsError`, which `except Exception` catches.
 pub(super) fn guarded<T>(function: &str, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(internal(function, &*panic)))
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| match refused_bytes(panic) {
+        Ok(bytes) => {
+            Err(Kind::Memory.error(format!("{function}: {}", Error::OutOfMemory { bytes })))
+        }
+        Err(panic) => Err(internal(function, &*panic)),
+    })
 }
 
 fn internal(function: &str, panic: &(dyn Any + Send)) -> PyErr {

@@ -21,6 +21,7 @@ use super::{capsule, lists, numpy, pandas, requested, results};
 use crate::compute::registry::Gives;
 use crate::compute::{Function, Value};
 use crate::matrix::{Matrix, Ragged, dense_numbers};
+use crate::memory::Gather as _;
 use crate::type_name::TypeName;
 
 /// What a result was made from.
@@ -85,8 +86,8 @@ pub(super) fn give<'py>(
             _ => {
                 let rows = match (x, lists) {
                     _ if !*is_per_row => None,
-                    (Some(x), _) => Some(x.chunk_rows().collect::<Vec<_>>()),
-                    (None, lists) => lists.map(|lists| lists.chunk_rows().collect()),
+                    (Some(x), _) => Some(x.chunk_rows().gather()),
+                    (None, lists) => lists.map(|lists| lists.chunk_rows().gather()),
                 };
                 vector(py, origin, rows.as_deref(), function, array)
             }
@@ -163,7 +164,7 @@ fn vector<'py>(
                     first += rows;
                     array.slice(first - rows, *rows)
                 })
-                .collect();
+                .gather();
             let matrix = Matrix::from_field(&field, &chunks)?;
             as_origin(py, &Origin::PyArrowChunked, function, matrix)
         }
@@ -344,7 +345,7 @@ fn as_arrays(matrix: &Matrix) -> crate::Result<(FieldRef, Vec<ArrayRef>)> {
             let batches = batches?;
             let metadata = batches.first().map(|batch| batch.schema().metadata().clone());
             let structs = batches.into_iter().map(|b| Arc::new(StructArray::from(b)) as ArrayRef);
-            (structs.collect(), metadata)
+            (structs.gather(), metadata)
         }
         None => (matrix.to_arrays()?, None),
     };

@@ -13,6 +13,7 @@ use crate::compute::{Function, Options, Value};
 use crate::error::{Error, Result};
 use crate::expr::{self, Expr};
 use crate::matrix::Matrix;
+use crate::memory::{self, Gather as _};
 
 /// Adds what `raptors_arrow.expr` calls, and nobody else should.
 pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -149,7 +150,7 @@ impl<'py> Parts<'py> {
             Some(Part::Call { expr, .. }) => Some(expr.clone()),
             _ => None,
         });
-        calls.collect()
+        calls.gather()
     }
 }
 
@@ -182,7 +183,7 @@ fn evaluate<'py>(
         let (calls, columns) = (parts.calls(&wanted), &parts.columns[..]);
         let values = detached(py, || expr::evaluate_values(&calls, &|name| column(columns, name)))?;
         let mut values = values.into_iter();
-        let mut results = Vec::with_capacity(wanted.len());
+        let mut results = memory::with_capacity(wanted.len());
         for at in wanted {
             results.push(match parts.parts.get(at).ok_or_else(malformed)? {
                 Part::Object(object, _) => object.clone(),

@@ -22,6 +22,7 @@ use crate::compute::{
     ResultType, Shape, Value, element_type,
 };
 use crate::error::Error;
+use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
 /// The arguments and options of one call.
@@ -41,7 +42,7 @@ impl<'py> Call<'py> {
     ) -> PyResult<Option<Self>> {
         let name = function.name;
         let arguments = function.arguments;
-        let mut given: Vec<Option<Bound<'py, PyAny>>> = vec![None; arguments.len()];
+        let mut given: Vec<Option<Bound<'py, PyAny>>> = memory::filled(None, arguments.len());
         let mut options = Options::new();
         let mut width = None;
         let mut own = docs::positional_options(function);
@@ -73,11 +74,11 @@ impl<'py> Call<'py> {
                 width = option::width(name, &object)?;
             } else {
                 let known = function.options.iter().map(|spec| spec.name).chain(["width"]);
-                let (option, known) = (key.into_owned(), known.collect());
+                let (option, known) = (key.into_owned(), known.gather());
                 return Err(Error::NoSuchOption { option, known }.in_function(name).into());
             }
         }
-        let mut values = Vec::with_capacity(arguments.len());
+        let mut values = memory::with_capacity(arguments.len());
         let mut origin = None;
         let got = given.iter().flatten().count();
         for (argument, object) in arguments.iter().zip(given) {
@@ -188,7 +189,7 @@ unsafe extern "C" fn built_in<const I: usize>(
                 let named = names.into_iter().flat_map(|names| {
                     names.iter().enumerate().map(|(i, name)| Ok((name, object(positionals + i))))
                 });
-                let positional: Vec<_> = (0..positionals).map(object).collect();
+                let positional: Vec<_> = (0..positionals).map(object).gather();
                 match Call::new(function, &positional, named)? {
                     Some(call) => call.run(py, function),
                     None => {
@@ -453,7 +454,7 @@ impl PyFunction {
         args: &Bound<'py, PyTuple>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        invoke(py, self.0, &args.iter().collect::<Vec<_>>(), options)
+        invoke(py, self.0, &args.iter().gather(), options)
     }
 
     fn __repr__(&self) -> String {
@@ -584,7 +585,7 @@ pub(super) fn call_function<'a, 'py>(
 /// True
 #[pyfunction]
 pub(super) fn list_functions(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, registry::list_functions().map(|function| function.name).collect::<Vec<_>>())
+    PyList::new(py, registry::list_functions().map(|function| function.name).gather())
 }
 
 /// The function of a name.

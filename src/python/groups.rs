@@ -16,6 +16,7 @@ use super::matrix::PyMatrix;
 use super::{argument, capsule, option};
 use crate::compute::registry::{self, Driver};
 use crate::compute::{self, Function, GroupStatistic, Groups, Members, ReduceOptions};
+use crate::memory::Gather as _;
 
 const NAME: &str = "group_by";
 const MERGE: &str = "merge_states";
@@ -221,7 +222,7 @@ impl PyGroupStatistic {
             let integers = |array| AsArray::as_primitive::<Int64Type>(array).values().iter();
             let pairs = integers(&starts).zip(integers(&lengths));
             let pairs = pairs.map(|(from, len)| ((*from).max(0) as usize, (*len).max(0) as usize));
-            let lists: Vec<_> = pairs.map(|(from, len)| from..from + len).collect();
+            let lists: Vec<_> = pairs.map(|(from, len)| from..from + len).gather();
             let pooled =
                 detached(py, || compute::reduce_lists(statistic, &matrix, &lists, &self.options));
             Ok(PyMatrix::new(pooled?))

@@ -22,6 +22,7 @@ use crate::compute::is_number;
 use crate::error::Error;
 use crate::ffi::{self, Checked, can_be_matrix};
 use crate::matrix::{Matrix, unaccepted};
+use crate::memory::{self, Gather as _};
 
 /// Arrow data as it came.
 pub(super) enum Imported {
@@ -120,7 +121,7 @@ impl Imported {
             (DataType::Struct(_), width) if only_vectors(&field).is_some() && is_table() => {
                 let only = only_vectors(&field).unwrap_or(&field);
                 let columns = arrays.iter().map(|table| Arc::clone(table.as_struct().column(0)));
-                let value = Value::from_field(only, &columns.collect::<Vec<_>>())?;
+                let value = Value::from_field(only, &columns.gather())?;
                 match value {
                     Value::Matrix(matrix) => Value::Matrix(as_wide(matrix, width)?),
                     other => other,
@@ -155,7 +156,7 @@ fn table(field: &FieldRef, arrays: &[ArrayRef]) -> crate::Result<Matrix> {
     let batches = arrays.iter().map(|array| {
         let columns: &StructArray = array.as_struct();
         let rows = RecordBatchOptions::new().with_row_count(Some(columns.len()));
-        let columns = columns.columns().to_vec();
+        let columns = memory::copied(&columns.columns());
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows)
             .map_err(|error| {
                 Error::Arrow { message: error.to_string() }.in_function("as_matrix")
@@ -185,7 +186,7 @@ fn remember(data_type: Bound<'_, PyAny>, field: &FieldRef) {
         if types.len() >= MOST_TYPES {
             forgotten = Some(types.remove(0));
         }
-        types.push(entry);
+        memory::push(&mut types, entry);
     }
     drop(forgotten);
 }
@@ -272,10 +273,10 @@ fn of_columns(data_type: &DataType) -> Error {
     let beside = fields.iter().filter(|field| !vectors.iter().any(|v| v.name() == field.name()));
     Error::Columns {
         columns: match vectors.len() {
-            0 => others.into_iter().map(named).collect(),
-            _ => beside.map(named).collect(),
+            0 => others.into_iter().map(named).gather(),
+            _ => beside.map(named).gather(),
         },
-        vectors: vectors.iter().map(|field| field.name().clone()).collect(),
+        vectors: vectors.iter().map(|field| field.name().clone()).gather(),
     }
 }
 
@@ -385,7 +386,7 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
         // SAFETY: the stream has written it.
         let checked = unsafe { checked(function, &mut array, field.data_type()) }?;
         misaligned |= checked.misaligned;
-        arrays.push(adopted(py, function, checked)?);
+        memory::push(&mut arrays, adopted(py, function, checked)?);
     }
     Ok(Imported::Arrays { field, arrays, misaligned })
 }

@@ -21,6 +21,7 @@ use super::origin::NumPy;
 use crate::compute::registry::{self, Driver};
 use crate::error::Error;
 use crate::matrix::{Matrix, Ragged, Strides};
+use crate::memory;
 
 /// What an object of the buffer protocol is seen as.
 pub(super) enum Seen {
@@ -99,7 +100,7 @@ pub(super) fn seen(
         }
         (2, &[rows, columns]) => two_dimensional(function, buffer, element, mask, rows, columns),
         (_, shape) => {
-            let shape = shape.to_vec();
+            let shape = memory::copied(&shape);
             return rows_of_tensors(function, buffer, element, mask.is_some(), &shape, width)
                 .map(Seen::Matrix);
         }

@@ -14,6 +14,7 @@ use crate::buffer::{collected, vec_with_capacity};
 use crate::compute::Value;
 use crate::error::Error;
 use crate::matrix::{Matrix, from_bits};
+use crate::memory;
 
 /// Elements that are read before Ctrl-C is heard.
 const AT_ONCE: usize = 1 << 16;
@@ -39,7 +40,7 @@ pub(super) fn of_list(
             // Another thread has made the list longer.
             break;
         }
-        numbers.push(value);
+        memory::push(&mut numbers, value);
     }
     let whole = |value: &Option<Value>| match value {
         None => Some(None),

@@ -113,16 +113,56 @@ def test_the_pool_is_given_back_before_a_call_fails():
     """)
 
 
+#: Calls the function that is named on every form of input under limits, and a small one after each.
 EVERY = """
+function = ra.get_function(sys.argv[1])
+def others(width):
+    for kind in function.argument_kinds[1:]:
+        yield {
+            "operand": 2,
+            "number": 2,
+            "row": np.ones(width, np.float32),
+            "vectors": np.ones(width, np.float32),
+            "queries": np.ones((2, width), np.float32),
+        }.get(kind, np.ones((width, 8), np.float32))
+options = {"type": "float64"} if function.name == "cast" else {}
+axes = [{"axis": axis} for axis in (0, 1, None)] if function.gives == "reduced" else [{}]
+axes = axes if "axis" in function.options else [{}]
+ra.sum(np.ones((2000, 2000)))  # the threads are there
+small = np.array([[1.0, 2.0], [3.0, 5.0]])
+counts = {"ok": 0, "refused": 0}
+
+def tried(name, call, limits):
+    for megabytes in limits:
+        ra.release_unused()
+        try:
+            limited(megabytes, call)
+            counts["ok"] += 1
+        except MemoryError:
+            counts["refused"] += 1
+        except (ra.RaptorsOverflowError, ra.RaptorsTypeError, ra.RaptorsValueError) as error:
+            assert "internal error" not in str(error), (name, error)
+        assert ra.sum(small) == 11.0, name
+
+def every(inputs, limits):
+    for name, x in inputs.items():
+        width = ra.as_matrix(x).width
+        args = [x[:2000]] if function.name == "pairwise" else [x, *others(width)]
+        for axis in axes:
+            tried(name, lambda: function(*args, **options, **axis), limits)
+    # What computes rows needs memory for them.
+    assert counts["refused"] or function.gives != "rows", counts
+"""
+
+TALL = """
 rng = np.random.default_rng(0)
 n, d = 20_000, 32
-function = ra.get_function(sys.argv[1])
 base = rng.random((n, d)).astype(np.float32)
 mask = rng.random((n, d)) < 0.2
 null = rng.random(n) < 0.3
 offsets = np.concatenate([[0], np.cumsum(np.where(null, 0, d))]).astype(np.int32)
 flat = pa.array(base.ravel(), mask=mask.ravel())
-inputs = {
+every({
     "dense": base,
     "strided": base[::2, ::2],
     "by columns": np.asfortranarray(base),
@@ -131,33 +171,86 @@ inputs = {
     "fixed-size lists": pa.FixedSizeListArray.from_arrays(flat, d),
     "chunks": pa.chunked_array([pa.FixedSizeListArray.from_arrays(flat, d)] * 2),
     "table": pa.table({str(c): pa.array(base[:, c], mask=mask[:, c]) for c in range(d)}),
+}, (1, 2, 4, 8, 16))
+"""
+
+#: Memory that grows with the columns: states, tiles, the columns themselves.
+WIDE = """
+d = 2_000_000
+rng = np.random.default_rng(0)
+one = rng.random((1, d)).astype(np.float32)
+two = rng.random((2, d // 2)).astype(np.float32)
+mask = pa.array(rng.random(d) < 0.2)
+flat = pa.array(two.ravel(), mask=mask.to_numpy(zero_copy_only=False))
+lists = pa.ListArray.from_arrays(pa.array([0, d // 2, d // 2, d], pa.int32()), flat)
+halves = pa.FixedSizeListArray.from_arrays(pa.array(two.ravel()), d // 2)
+every({
+    "one row": one,
+    "float16": two.astype(np.float16),
+    "int8": (two * 9 + 1).astype(np.int8),
+    "float64": two.astype(np.float64),
+    "by columns": np.asfortranarray(two),
+    "masked": np.ma.masked_array(two, rng.random(two.shape) < 0.2),
+    "fixed-size lists": pa.FixedSizeListArray.from_arrays(flat, d // 2),
+    "chunks": pa.chunked_array([halves[:1], halves[1:]]),
+    "lists with a null": pa.array([lists[0], None, lists[2]], lists.type),
+}, (1, 8, 24, 64))
+every({"a row of 20 million": np.broadcast_to(np.float16(1), (1, 20_000_000))}, (16, 100))
+names = [f"c{i}" for i in range(100_000)]
+columns = [pa.array([1.0, None], pa.float32()), pa.array([2.0, 3.0], pa.float32())]
+table = pa.table([columns[i % 2] for i in range(100_000)], names=names)
+every({"many columns": table, "a struct": table.to_struct_array()}, (1, 16, 100))
+"""
+
+#: What is more than a call of one function.
+JOBS = """
+E = ra.col("e")
+def job_accumulator(x):
+    for name in ("mean", "var", "max", "argmin"):
+        left, right = ra.Accumulator(name, axis=0), ra.Accumulator(name, axis=0)
+        left.update(x)
+        right.update(x)
+        left = ra.Accumulator.from_state(left.state())
+        left.merge(right)
+        left.finish()
+def job_chain(x):
+    ra.lazy(x).scale(2).add(1).clip(0, 1).collect()
+def job_reduced_chain(x):
+    for axis in (None, 0, 1):
+        ra.lazy(x).scale(2).clip(0, 1).var(axis=axis).collect()
+def job_select(x):
+    table = pa.table({"e": x if isinstance(x, pa.Array) else ra.pack(x)})
+    ra.select(table, a=E.mean(axis=0), b=E.std(axis=0), n=ra.len())
+    ra.with_columns(table, u=E.normalize(), l=E.norm(axis=1))
+def job_groups(x):
+    keys = np.arange(len(x)) // 2
+    for key in (pa.array(keys), pa.array([f"key {k}" for k in keys])):
+        table = pa.table({"k": key, "e": x})
+        ra.group_by(table, "k").aggregate(a=E.mean(axis=0), b=E.var(axis=0), c=E.max(axis=0))
+def job_pool(x):
+    offsets = pa.array(np.arange(len(x) + 1), pa.int32())
+    for how in ("mean", "max"):
+        ra.pool(pa.ListArray.from_arrays(offsets, x), how)
+def lists(rows, width, dtype):
+    values = pa.array(np.ones(rows * width, dtype), mask=np.arange(rows * width) % 5 == 4)
+    return pa.FixedSizeListArray.from_arrays(values, width)
+ra.sum(np.ones((2000, 2000)))
+inputs = {
+    "tall": lists(200_000, 4, np.float32),
+    "wide": lists(2, 1_000_000, np.float32),
+    "wide halves": lists(2, 1_000_000, np.float16),
 }
-def others(x, width):
-    for kind in function.argument_kinds[1:]:
-        yield {
-            "operand": 2,
-            "number": 2,
-            "row": np.ones(width, np.float32),
-            "vectors": np.ones(width, np.float32),
-            "queries": np.ones((20, width), np.float32),
-        }.get(kind, np.ones((width, 8), np.float32))
-options = {"type": "float64"} if function.name == "cast" else {}
-axes = [{"axis": axis} for axis in (0, 1, None)] if function.gives == "reduced" else [{}]
-axes = axes if "axis" in function.options else [{}]
-ra.sum(np.ones((2000, 2000)))  # the threads are there
 counts = {"ok": 0, "refused": 0}
 for name, x in inputs.items():
-    width = ra.as_matrix(x).width
-    args = [x, *others(x, width)] if function.name != "pairwise" else [x[:2000]]
-    for axis in axes:
-        for megabytes in (1, 2, 4, 8, 16):
-            ra.release_unused()
-            try:
-                limited(megabytes, lambda: function(*args, **options, **axis))
-                counts["ok"] += 1
-            except MemoryError:
-                counts["refused"] += 1
-print(counts)
+    for megabytes in (1, 4, 16, 40):
+        ra.release_unused()
+        try:
+            limited(megabytes, lambda: globals()[sys.argv[1]](x))
+            counts["ok"] += 1
+        except MemoryError:
+            counts["refused"] += 1
+        assert ra.sum(np.ones((2, 2))) == 4.0
+assert counts["refused"] and counts["ok"], counts
 """
 
 
@@ -167,14 +260,32 @@ def functions():
     return ra.list_functions()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("function", functions())
-def test_every_function_ends_with_a_result_or_a_memory_error(function):
+def ends_well(code, *arguments):
     if not sys.platform.startswith("linux"):
         pytest.skip("/proc is Linux's")
-    code = SETUP + EVERY
     done = subprocess.run(
-        [sys.executable, "-c", code, function], capture_output=True, text=True, timeout=600
+        [sys.executable, "-c", SETUP + code, *arguments], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "internal error" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", functions())
+def test_every_function_ends_with_a_result_or_a_memory_error(function):
+    ends_well(EVERY + TALL, function)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", functions())
+def test_every_function_of_many_columns_ends_with_a_result_or_a_memory_error(function):
+    ends_well(EVERY + WIDE, function)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "job",
+    ["job_accumulator", "job_chain", "job_reduced_chain", "job_select", "job_groups", "job_pool"],
+)
+def test_states_groups_and_chains_end_with_a_result_or_a_memory_error(job):
+    ends_well(JOBS, job)

@@ -38,6 +38,11 @@ def columns(draw):
     return pieces
 
 
+def with_nan(pieces):
+    """The same with NaN for the largest numbers."""
+    return [[row and [np.nan if v == 4 else v for v in row] for row in piece] for piece in pieces]
+
+
 def plain(result):
     return result.to_pylist() if hasattr(result, "to_pylist") else result
 
@@ -86,10 +91,15 @@ def seconds(kind, rows, cuts, column, element):
     st.sampled_from(sorted(LISTS)),
     st.sampled_from(sorted(ELEMENTS)),
     st.lists(st.integers(0, 9), max_size=4),
+    st.booleans(),
 )
-def test_any_chunking_gives_the_answer_or_the_error_of_the_whole(name, pieces, kind, dtype, cuts):
+def test_any_chunking_gives_the_answer_or_the_error_of_the_whole(
+    name, pieces, kind, dtype, cuts, has_nan
+):
     function = ra.get_function(name)
     element = ELEMENTS[dtype]
+    if has_nan and dtype != "i2":
+        pieces = with_nan(pieces)
     column = LISTS[kind](element)
     rows = [row for piece in pieces for row in piece]
     whole = pa.chunked_array([pa.array(rows, column)])
@@ -116,9 +126,10 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("name", sorted(set(ra.list_functions()) - SERIES_ONLY))
 @settings(max_examples=12, deadline=None)
-@given(columns(), st.sampled_from(["list", "array"]), st.sampled_from([1, 2, 100]))
-def test_both_engines_of_polars_give_the_answer_of_the_whole(name, pieces, kind, morsel):
+@given(columns(), st.sampled_from(["list", "array"]), st.sampled_from([1, 2, 100]), st.booleans())
+def test_both_engines_of_polars_give_the_answer_of_the_whole(name, pieces, kind, morsel, has_nan):
     function = ra.get_function(name)
+    pieces = with_nan(pieces) if has_nan else pieces
     is_list = kind == "list" and name not in PRODUCTS
     dtype = pl.List(pl.Float64) if is_list else pl.Array(pl.Float64, WIDTH)
     frames = [

@@ -15,9 +15,10 @@ use arrow_buffer::NullBuffer;
 
 use crate::compute::contiguous::RowWorkspace;
 use crate::dispatch::gemm::{Packed, add_products};
-use crate::dispatch::{Plan, machine, run};
+use crate::dispatch::{Plan, machine};
 use crate::kernel::{Body, Mean, Simd};
 use crate::matrix::{Number, View, steps};
+use crate::memory::{self, Gather as _};
 
 /// The most columns of a block: its products are 1.1 MiB.
 pub(super) const BLOCK: usize = 384;
@@ -67,7 +68,10 @@ impl<T> Default for PanelWorkspace<T> {
 
 impl Piece {
     pub(super) fn new(left: Range<usize>, right: Range<usize>, centred: bool) -> Self {
-        let means = [vec![Mean::default(); left.len()], vec![Mean::default(); right.len()]];
+        let means = [
+            memory::filled(Mean::default(), left.len()),
+            memory::filled(Mean::default(), right.len()),
+        ];
         let products = Vec::new();
         Self { left, right, centred, count: 0, means, products }
     }
@@ -94,7 +98,7 @@ impl Piece {
         go_on: &dyn Fn() -> bool,
     ) {
         let Source { view, whole, powers } = from;
-        run::resize(&mut self.products, self.left.len() * self.right.len(), 0.0);
+        memory::resize(&mut self.products, self.left.len() * self.right.len(), 0.0);
         let level = plan.level(machine());
         let sides = [self.left.clone(), self.right.clone()];
         let sides = if self.left == self.right { &sides[..1] } else { &sides[..] };
@@ -173,7 +177,7 @@ impl Piece {
             let weight = n * (m / (n + m));
             let apart = |side: usize| {
                 let both = next.means[side].iter().zip(&self.means[side]);
-                both.map(|(new, old)| new.minus(*old)).collect::<Vec<f64>>()
+                both.map(|(new, old)| new.minus(*old)).gather()
             };
             let (left, right) = (apart(0), apart(1));
             for (products, left) in self.products.chunks_exact_mut(right.len().max(1)).zip(left) {
@@ -228,12 +232,12 @@ impl<T: Number> Body for MeansOf<'_, T> {
         let Self { panel, columns, count, means } = self;
         let powers = panel.powers.get(columns.clone()).unwrap_or(&[]);
         let mut first: Vec<f64> = Vec::new();
-        let mut sums = vec![0.0; columns.len()];
+        let mut sums = memory::filled(0.0, columns.len());
         let mut scaled: Vec<f64> = Vec::new();
         panel.each(columns, |row| {
             if !powers.is_empty() {
                 scaled.clear();
-                scaled.extend(row.iter().zip(powers).map(|(x, by)| x.widen() * by));
+                memory::extend(&mut scaled, row.iter().zip(powers).map(|(x, by)| x.widen() * by));
                 if first.is_empty() {
                     first.clone_from(&scaled);
                 }
@@ -241,13 +245,13 @@ impl<T: Number> Body for MeansOf<'_, T> {
                 return;
             }
             if first.is_empty() {
-                first.extend(row.iter().map(|x| x.widen()));
+                memory::extend(&mut first, row.iter().map(|x| x.widen()));
             }
             add_distances(&mut sums, row, &first);
         });
         let mean =
             |(first, sum): (&f64, &f64)| Mean { high: *first, low: 0.0 }.plus(sum / count as f64);
-        means.extend(first.iter().zip(&sums).map(mean));
+        memory::extend(means, first.iter().zip(&sums).map(mean));
     }
 }
 
@@ -274,8 +278,8 @@ impl<T: Number> Body for Pack<'_, T> {
         let Self { panel, columns, means, packed } = self;
         let powers = panel.powers.get(columns.clone()).unwrap_or(&[]);
         // Apart, for the loops below.
-        let high: Vec<f64> = means.iter().map(|mean| mean.high).collect();
-        let low: Vec<f64> = means.iter().map(|mean| mean.low).collect();
+        let high: Vec<f64> = means.iter().map(|mean| mean.high).gather();
+        let low: Vec<f64> = means.iter().map(|mean| mean.low).gather();
         let mut k = 0;
         panel.each(columns, |row| {
             packed.fill_row(k, |some, to| {

@@ -15,6 +15,7 @@ use crate::compute::with_float;
 use crate::dispatch::{Plan, run};
 use crate::error::{Error, Result};
 use crate::matrix::{self, Matrix, Number, steps};
+use crate::memory::{self, Gather as _};
 
 /// Rows of a piece.
 const STEP: usize = LEAST_ROWS;
@@ -73,8 +74,8 @@ impl ColumnsAccumulator {
             let totals = self.state.get_or_insert_with(|| Totals::new(self.kind, x));
             let x = totals.checked(x)?;
             self.rows += x.rows();
-            totals.waiting.push(x);
-            let taken = totals.take(false);
+            memory::push(&mut totals.waiting, x);
+            let taken = memory::caught(|| totals.take(false));
             self.is_broken |= taken.is_err();
             taken
         })
@@ -99,10 +100,15 @@ impl ColumnsAccumulator {
                 (state @ None, right) => *state = right,
                 (Some(left), Some(mut right)) => {
                     check(&left.element, left.width, &right.element, right.width)?;
-                    left.take(true)?;
-                    right.take(true)?;
-                    left.pieces.iter_mut().zip(&right.pieces).for_each(|(l, r)| l.join(r));
-                    left.grow(&right.extents);
+                    let merged = memory::caught(|| {
+                        left.take(true)?;
+                        right.take(true)?;
+                        left.pieces.iter_mut().zip(&right.pieces).for_each(|(l, r)| l.join(r));
+                        left.grow(&right.extents);
+                        Ok(())
+                    });
+                    self.is_broken |= merged.is_err();
+                    merged?;
                 }
             }
             self.rows += right.rows;
@@ -204,14 +210,14 @@ impl Totals {
     fn feed<T: Number>(&mut self, x: &Matrix, rows: Range<usize>, plan: Plan) -> Result<()> {
         let columns = Columns::<T>::new(x, self.centred, plan)?;
         let blocks = super::blocks(self.width);
-        let mut pairs: Vec<_> = blocks.iter().map(|block| (block, block)).collect();
+        let mut pairs: Vec<_> = blocks.iter().map(|block| (block, block)).gather();
         for (i, left) in blocks.iter().enumerate() {
-            pairs.extend(blocks[i + 1..].iter().map(|right| (left, right)));
+            memory::extend(&mut pairs, blocks[i + 1..].iter().map(|right| (left, right)));
         }
         let rows_at_once = (AT_ONCE / pairs.len().max(1)).max(1) * STEP;
         let groups: Vec<_> = match rows.is_empty() {
             true => vec![rows],
-            false => steps(rows, rows_at_once).collect(),
+            false => steps(rows, rows_at_once).gather(),
         };
         for rows in groups {
             for (some, pairs) in steps(0..pairs.len(), AT_ONCE).zip(pairs.chunks(AT_ONCE)) {
@@ -223,7 +229,7 @@ impl Totals {
                     }
                     match self.pieces.get_mut(at) {
                         Some(own) => own.join(&piece),
-                        None => self.pieces.push(piece),
+                        None => memory::push(&mut self.pieces, piece),
                     }
                 }
             }
@@ -236,7 +242,7 @@ impl Totals {
 
     fn grow(&mut self, extents: &[f64]) {
         if self.extents.is_empty() {
-            self.extents = extents.to_vec();
+            self.extents = memory::copied(&extents);
         }
         for (own, new) in self.extents.iter_mut().zip(extents) {
             // A NaN stays.
@@ -252,7 +258,7 @@ impl Totals {
         let mut diagonal = Diagonal { count: 0, squares: vec_with_capacity(width)? };
         for piece in pieces.iter().filter(|piece| piece.left == piece.right) {
             diagonal.count = piece.count;
-            diagonal.squares.extend(piece.left.clone().map(|c| piece.product(c, c)));
+            memory::extend(&mut diagonal.squares, piece.left.clone().map(|c| piece.product(c, c)));
         }
         let divisor = diagonal.count.saturating_sub(ddof) as f64;
         for piece in &pieces {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 use pulp::bytemuck;
 
-use crate::dispatch::{run, settings};
+use crate::dispatch::settings;
 use crate::error::Result;
 use crate::matrix::{self, Bits, Mask, Matrix, Number, Reader, Scratch};
+use crate::memory;
 
 /// Which rows and elements are null at some node of a chain.
 #[derive(Clone, Default)]
@@ -89,7 +90,7 @@ impl<'t> Block<'t> {
         if reader.is_same {
             return bytemuck::cast_slice(self.bytes);
         }
-        run::resize(scratch, self.rows * self.width, T::default());
+        memory::resize(scratch, self.rows * self.width, T::default());
         reader.read(self.bytes, scratch);
         scratch
     }
@@ -107,7 +108,7 @@ impl<'t> Block<'t> {
         if !self.has_nulls() {
             return self.values(reader, scratch);
         }
-        run::resize(scratch, self.rows * self.width, fill);
+        memory::resize(scratch, self.rows * self.width, fill);
         match reader.is_same {
             true => scratch.copy_from_slice(bytemuck::cast_slice(self.bytes)),
             false => reader.read(self.bytes, scratch),
@@ -148,7 +149,7 @@ impl<'t> Block<'t> {
             return None;
         }
         valid.clear();
-        run::resize(valid, self.rows * self.width, true);
+        memory::resize(valid, self.rows * self.width, true);
         if let Some(elements) = &self.nulls.elements {
             Bits::new(elements).spread(settings::level(), self.elements(), valid);
         }

@@ -6,6 +6,7 @@ use crate::compute::{Function, Options, Value};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory::{self, Gather as _};
 
 /// A call whose first argument is the matrix of a pass, or what another call gives.
 pub(crate) struct Link<'v> {
@@ -48,7 +49,7 @@ pub(crate) fn with_chain<T>(
     let Some(arguments) = outlined(x, links) else { return body(None) };
     let calls = arguments.iter().zip(links);
     let driven = calls.map(|(arguments, link)| bound(link, arguments));
-    let Ok(mut driven) = driven.collect::<Result<Vec<_>>>() else { return body(None) };
+    let Ok(mut driven) = driven.try_gather() else { return body(None) };
     let chain = run::call("evaluate", || {
         driven.iter_mut().try_for_each(|call| call.ready())?;
         chain(x, links, &arguments, &driven)
@@ -77,8 +78,8 @@ fn bound<'a>(link: &Link<'a>, arguments: &'a [Value]) -> Result<Box<dyn Driven +
 /// The arguments of each link, with an outline in place of the first; `None` if one of them
 /// does not take part in a pass over tiles.
 fn outlined(x: &Matrix, links: &[Link<'_>]) -> Option<Vec<Vec<Value>>> {
-    let mut arguments: Vec<Vec<Value>> = Vec::with_capacity(links.len());
-    let mut elements = Vec::with_capacity(links.len());
+    let mut arguments: Vec<Vec<Value>> = memory::with_capacity(links.len());
+    let mut elements = memory::with_capacity(links.len());
     for link in links {
         let element = match link.after {
             None => x.element_type().clone(),
@@ -118,7 +119,7 @@ fn chain<'a>(
     driven: &'a [Box<dyn Driven + 'a>],
 ) -> Result<Option<Chain<'a>>> {
     let Some(mut fused) = Fused::new(x)? else { return Ok(None) };
-    let mut nodes = Vec::with_capacity(links.len());
+    let mut nodes = memory::with_capacity(links.len());
     for ((link, call), given) in links.iter().zip(driven).zip(arguments) {
         let before = link.after.map_or(Fused::ROOT, |before| nodes[before]);
         let bytes = given[1..].iter().map(bytes_of).sum();

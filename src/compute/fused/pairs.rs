@@ -14,6 +14,7 @@ use crate::dispatch::{Level, Store};
 use crate::error::Result;
 use crate::kernel::{Real, Second};
 use crate::matrix::{self, Matrix, Number, Reader, Scratch, array_of};
+use crate::memory;
 
 /// The score of each row with a row of another matrix, or with one vector: read as `T`, made as `O`.
 pub(in crate::compute) struct ScoreSink<'a, T: Number, O: Number> {
@@ -109,7 +110,7 @@ impl<T: Number, O: Number + Real> Part for ScorePart<'_, '_, T, O> {
         let (metric, width) = (*metric, *width);
         let rows = tile.first..tile.first + tile.rows;
         let missing = tile.missing.iter().enumerate().filter(|(_, missing)| **missing);
-        found.extend(missing.map(|(row, _)| rows.start + row));
+        memory::extend(found, missing.map(|(row, _)| rows.start + row));
         let x = tile.filled(reader, T::default(), x);
         let mut score = |first_row: usize, count: usize, y: Second<'_, T>| {
             let x = &x[(first_row - rows.start) * width..][..count * width];
@@ -131,7 +132,7 @@ impl<T: Number, O: Number + Real> Part for ScorePart<'_, '_, T, O> {
     fn end(self: Box<Self>) {
         if !self.found.is_empty() {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-            missing.extend(self.found);
+            memory::extend(&mut missing, self.found);
         }
     }
 }

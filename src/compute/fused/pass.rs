@@ -12,6 +12,7 @@ use crate::compute::Value;
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::Result;
 use crate::matrix::{self, Matrix, Scratch, steps};
+use crate::memory::{self, Gather as _};
 
 /// Elements of a tile: two buffers of float32, or one of float64, are a 32 KiB L1.
 const TILE: usize = 4096;
@@ -139,9 +140,9 @@ impl<'a> Fused<'a> {
     pub(crate) fn run(self, plan: &Plan) -> Result<Option<Vec<Value>>> {
         let (of_task, of_tile) = self.rows_of(plan);
         let Self { x, chunks, nodes, mut sinks, .. } = self;
-        let ranges: Vec<_> = steps(0..x.rows(), of_task).collect();
+        let ranges: Vec<_> = steps(0..x.rows(), of_task).gather();
         let mut tasks: Vec<(Range<usize>, Parts<'_>)> =
-            ranges.iter().map(|rows| (rows.clone(), Vec::new())).collect();
+            ranges.iter().map(|rows| (rows.clone(), Vec::new())).gather();
         for sink in &mut sinks {
             let parts = sink.split(&ranges, plan.store)?;
             tasks.iter_mut().zip(parts).for_each(|((_, all), part)| all.push(part));
@@ -198,7 +199,7 @@ impl Workspace {
             Some(step) => step.workspace(),
             None => Box::new(()),
         });
-        Self { steps: steps.collect(), free: Vec::new() }
+        Self { steps: steps.gather(), free: Vec::new() }
     }
 }
 
@@ -268,7 +269,7 @@ impl Pass<'_, '_> {
             made.resize(len * width * matrix::size_of_element(element).unwrap_or(8));
             if let Some(input) = &input {
                 let tile = input.tile(rows, width, nulls);
-                made.missing.extend_from_slice(tile.missing);
+                memory::extend_from_slice(&mut made.missing, tile.missing);
                 let Held { words, bytes, missing } = &mut made;
                 let out = &mut pulp::bytemuck::cast_slice_mut(words)[..*bytes];
                 failed |= step.run(self.level, &tile, &mut *workspace.steps[*child], out, missing);
@@ -293,7 +294,7 @@ impl Pass<'_, '_> {
 impl Held {
     fn resize(&mut self, bytes: usize) {
         let words = bytes.div_ceil(8).max(self.words.len());
-        run::resize(&mut self.words, words, 0);
+        memory::resize(&mut self.words, words, 0);
         self.bytes = bytes;
         self.missing.clear();
     }

@@ -10,10 +10,11 @@ use crate::compute::reduce::{How, WithReducer, with_reducer};
 use crate::compute::reduction::{FinishAll, RowNodes};
 use crate::compute::state::{FeedMany, FeedOne, Finish, Required, Seen, State};
 use crate::compute::{Per, ReduceOptions, Statistic, Value};
-use crate::dispatch::{Level, Store, run};
+use crate::dispatch::{Level, Store};
 use crate::error::Result;
 use crate::kernel::{COLUMN_BLOCK, Counts, Many as _, Nodes, One as _, Partial, Reducer, Tile};
 use crate::matrix::{self, Matrix, Number, Reader, Scratch, array_of, steps};
+use crate::memory::{self, Gather as _};
 
 /// The sink of a statistic of rows like those of `x`, of which some are null.
 pub(in crate::compute) fn statistic_sink(
@@ -210,7 +211,7 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Part for RowPar
             return false;
         }
         // What they hold before is overwritten, so it is not cleared.
-        run::resize(&mut nodes.nodes, tile.rows, reducer.empty());
+        memory::resize(&mut nodes.nodes, tile.rows, reducer.empty());
         nodes.scales.clear();
         let out = &mut values[at.clone()];
         let Nodes { nodes: found, scales } = &mut *nodes;
@@ -270,14 +271,14 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Sink for AllSin
             });
             part
         };
-        Ok(tasks.iter().zip(states).map(part).collect())
+        Ok(tasks.iter().zip(states).map(part).gather())
     }
 
     fn finish(mut self: Box<Self>) -> Result<Option<Value>> {
         let len = self.len();
         let Reduced { reducer, finish, required, has_nulls, is_count, .. } = self.reduced;
         let mut states: Vec<_> =
-            std::mem::take(&mut self.states).into_iter().map(Vec::into_iter).collect();
+            std::mem::take(&mut self.states).into_iter().map(Vec::into_iter).gather();
         let mut all = Seen::none(has_nulls);
         for columns in steps(0..len, COLUMN_BLOCK) {
             let nothing = State::new(columns.len(), has_nulls);
@@ -335,8 +336,9 @@ impl<T: Number, R: Reducer<T>, F: Send + Sync> AllPart<'_, T, R, F> {
             let many = reducer.many(columns.len(), self.first, usize::MAX);
             (columns, many)
         };
-        let columns = steps(0..width, COLUMN_BLOCK).map(many).collect();
-        let counts = if has_nulls { Counts::Each(vec![0; width]) } else { Counts::All(0) };
+        let columns = steps(0..width, COLUMN_BLOCK).map(many).gather();
+        let counts =
+            if has_nulls { Counts::Each(memory::filled(0, width)) } else { Counts::All(0) };
         Running::Columns(columns, counts)
     }
 }
@@ -393,7 +395,7 @@ impl<T: Number, R: Reducer<T>, F: Send + Sync> Part for AllPart<'_, T, R, F> {
                 for (columns, many) in columns {
                     let counts = match &counts {
                         Counts::All(count) => Counts::All(*count),
-                        Counts::Each(each) => Counts::Each(each[columns].to_vec()),
+                        Counts::Each(each) => Counts::Each(memory::copied(&each[columns])),
                     };
                     self.state.push(State { tree: many.into_tree(), counts });
                 }

@@ -12,10 +12,11 @@ use crate::compute::elementwise::{
 };
 use crate::compute::operand::Aligned;
 use crate::dispatch::vendor::VendorOp;
-use crate::dispatch::{Level, Store, run, settings};
+use crate::dispatch::{Level, Store, settings};
 use crate::error::Result;
 use crate::kernel::{Binary, Tile};
 use crate::matrix::{self, Matrix, Number, Reader, Scratch, Writer};
+use crate::memory;
 
 /// Makes a step of an operation; `nulls` are those of its `x`.
 pub(in crate::compute) struct AsStep<'n> {
@@ -92,7 +93,7 @@ impl<T: Number> Step for ElementStep<'_, T> {
             let failed = by_rows(kernel, x, second, tile.elements(), tile.width, y, out);
             return failed && self.safe;
         }
-        run::resize(held, x.len(), T::default());
+        memory::resize(held, x.len(), T::default());
         let failed = by_rows(kernel, x, second, tile.elements(), tile.width, y, held);
         (self.writer.write(held, out) | failed) && self.safe
     }
@@ -158,18 +159,18 @@ impl<T: Number, O: Number, B: RowBlock<T, O>> Step for BlockStep<T, O, B> {
         let rows = Tile { x: tile.filled(&self.reader, self.block.fill(), x), valid };
         let width = tile.width;
         dead.clear();
-        run::resize(dead, tile.rows, false);
+        memory::resize(dead, tile.rows, false);
         if self.writer.is_same {
             let out = bytemuck::cast_slice_mut(out);
             self.block.run(BlockRows { level, tile: rows, width, out, missing: dead }, own);
         } else {
-            run::resize(held, rows.x.len(), O::default());
+            memory::resize(held, rows.x.len(), O::default());
             self.block
                 .run(BlockRows { level, tile: rows, width, out: &mut *held, missing: dead }, own);
             self.writer.write(held, out);
         }
         if dead.contains(&true) {
-            run::resize(missing, tile.rows, false);
+            memory::resize(missing, tile.rows, false);
             missing.iter_mut().zip(dead).for_each(|(missing, dead)| *missing |= *dead);
         }
         false

@@ -10,6 +10,7 @@ use crate::compute::Value;
 use crate::dispatch::{Level, Store, simd};
 use crate::error::Result;
 use crate::matrix::{self, Bits, ChunkNulls, Like, Matrix};
+use crate::memory::{self, Gather as _};
 
 /// The results of a step, to be stored like `x`.
 pub(super) struct WholeSink<'x> {
@@ -56,7 +57,7 @@ impl Sink for WholeSink<'_> {
                 found: Vec::new(),
                 missing: &self.missing,
             })
-            .collect();
+            .gather();
         let mut first = 0;
         for run in self.like.runs().flatten().map(|(_, run)| run) {
             let rows = run.len() / row_bytes.max(1);
@@ -77,7 +78,7 @@ impl Sink for WholeSink<'_> {
         }
         // Taken from the last on.
         parts.iter_mut().for_each(|part| part.rest.reverse());
-        Ok(parts.into_iter().map(|part| Box::new(part) as Box<dyn Part>).collect())
+        Ok(parts.into_iter().map(|part| Box::new(part) as Box<dyn Part>).gather())
     }
 
     fn finish(self: Box<Self>) -> Result<Option<Value>> {
@@ -99,7 +100,7 @@ impl Sink for WholeSink<'_> {
             first += len;
             Ok(of_chunk)
         });
-        let of_chunks: Vec<_> = of_chunks.collect();
+        let of_chunks: Vec<_> = of_chunks.gather();
         Ok(Some(Value::Matrix(like.finish(of_chunks, whole_rows)?)))
     }
 }
@@ -124,7 +125,7 @@ impl Part for WholePart<'_> {
         let Some(piece) = self.rest.pop() else { return true };
         let (out, rest) = piece.split_at_mut(tile.bytes.len());
         if !rest.is_empty() {
-            self.rest.push(rest);
+            memory::push(&mut self.rest, rest);
         }
         if !tile.has_nulls() {
             match self.store {
@@ -143,7 +144,7 @@ impl Part for WholePart<'_> {
         }
         tile.each_null_row(|row| out[row * tile.width * size..][..tile.width * size].fill(0));
         let missing = tile.missing.iter().enumerate().filter(|(_, missing)| **missing);
-        self.found.extend(missing.map(|(row, _)| tile.first + row));
+        memory::extend(&mut self.found, missing.map(|(row, _)| tile.first + row));
         false
     }
 
@@ -153,7 +154,7 @@ impl Part for WholePart<'_> {
         }
         if !self.found.is_empty() {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-            missing.extend(self.found);
+            memory::extend(&mut missing, self.found);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::dispatch::{Plan, run};
 use crate::error::{Error, Result};
 use crate::kernel::Element;
 use crate::matrix::{self, Bits, Matrix, Number, Writer, steps};
+use crate::memory;
 
 /// How rows of a result are made.
 pub(super) trait Make: Sync {
@@ -35,13 +36,14 @@ pub(super) trait Make: Sync {
     fn prepare(&self, _workspace: &mut Self::Workspace, _rows: Range<usize>, _x: &[Self::X]) {}
 
     /// Makes a block of columns of the rows that were prepared, and gives the rows to `sink`,
-    /// counted from the first of the task, a few at a time.
+    /// counted from the first of the task, a few at a time; not all if it is not to go on.
     #[allow(clippy::type_complexity, reason = "rows and their results")]
     fn block(
         &self,
         workspace: &mut Self::Workspace,
         x: (&[Self::X], usize),
         columns: Range<usize>,
+        go_on: &dyn Fn() -> bool,
         sink: &mut dyn FnMut(Range<usize>, &mut [Self::Out]),
     );
 
@@ -117,7 +119,7 @@ impl Blocks<'_> {
                     return;
                 }
                 let within = some.start - columns.start..some.end - columns.start;
-                make.block(workspace, x, some.clone(), &mut |made_rows, made| {
+                make.block(workspace, x, some.clone(), go_on, &mut |made_rows, made| {
                     let first = rows.start + made_rows.start;
                     clear(&nulls, first..first + made_rows.len(), some.clone(), made);
                     out.write(&writer, columns.len(), made_rows.start, within.clone(), made);
@@ -159,7 +161,7 @@ fn parts(
         for rows in steps(0..rows, row_step) {
             let (out, after) = rest.split_at_mut(rows.len() * columns * size);
             let out = Cells::Rows(out);
-            run::push(&mut tasks, Task { rows, columns: 0..columns, out, mirror: None });
+            memory::push(&mut tasks, Task { rows, columns: 0..columns, out, mirror: None });
             rest = after;
         }
         return Ok(tasks);
@@ -170,12 +172,12 @@ fn parts(
         let first = tasks.len();
         for columns in steps(0..columns, column_step) {
             let out = Cells::Columns(vec_with_capacity(rows.len())?);
-            run::push(&mut tasks, Task { rows: rows.clone(), columns, out, mirror: None });
+            memory::push(&mut tasks, Task { rows: rows.clone(), columns, out, mirror: None });
         }
         for _ in rows {
             for task in &mut tasks[first..] {
                 if let (Cells::Columns(out), Some(cell)) = (&mut task.out, cells.next()) {
-                    out.push(cell);
+                    memory::push(out, cell);
                 }
             }
         }
@@ -196,7 +198,7 @@ fn halves(out: &mut [u8], (rows, columns, size): Shape, step: usize) -> Result<V
             let out = Cells::Columns(vec_with_capacity(rows.len())?);
             let mirror = if i < j { Some(vec_with_capacity(columns.len())?) } else { None };
             let (rows, columns) = (rows.clone(), columns.clone());
-            run::push(&mut tasks, Task { rows, columns, out, mirror });
+            memory::push(&mut tasks, Task { rows, columns, out, mirror });
         }
     }
     for (i, rows) in blocks.iter().enumerate() {
@@ -205,8 +207,8 @@ fn halves(out: &mut [u8], (rows, columns, size): Shape, step: usize) -> Result<V
                 let Some(cell) = cells.next() else { continue };
                 let task = &mut tasks[at(i.min(j), i.max(j))];
                 match (&mut task.out, &mut task.mirror) {
-                    (_, Some(mirror)) if j < i => mirror.push(cell),
-                    (Cells::Columns(out), _) => out.push(cell),
+                    (_, Some(mirror)) if j < i => memory::push(mirror, cell),
+                    (Cells::Columns(out), _) => memory::push(out, cell),
                     (Cells::Rows(_), _) => {}
                 }
             }
@@ -220,7 +222,7 @@ fn cut(out: &mut [u8], shape: Shape, step: usize) -> Result<Vec<&mut [u8]>> {
     let (rows, columns, size) = shape;
     let mut cells = vec_with_capacity(rows * columns.div_ceil(step))?;
     for row in out.chunks_exact_mut((columns * size).max(1)) {
-        cells.extend(row.chunks_mut(step * size));
+        memory::extend(&mut cells, row.chunks_mut(step * size));
     }
     Ok(cells)
 }
@@ -267,9 +269,9 @@ fn write_turned<O: Number>(
 ) {
     let count = rows.len();
     turned.clear();
-    run::reserve(turned, made.len());
+    memory::reserve(turned, made.len());
     for column in 0..width {
-        turned.extend(made[column..].iter().step_by(width));
+        memory::extend(turned, made[column..].iter().step_by(width).copied());
     }
     for (out, made) in mirror.iter_mut().zip(turned.chunks_exact(count)) {
         writer.write(made, &mut out[rows.start * writer.size..rows.end * writer.size]);

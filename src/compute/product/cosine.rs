@@ -9,10 +9,11 @@ use super::blocks::Make;
 use crate::compute::contiguous::norms;
 use crate::compute::metric::{largest, over_power};
 use crate::dispatch::gemm::{Factor, Gemm, Panel, ProductWorkspace};
-use crate::dispatch::{Level, Plan, machine, run};
+use crate::dispatch::{Level, Plan, machine};
 use crate::error::Result;
 use crate::kernel::{Body, Real, Simd, exponent_of, is_safe_root};
 use crate::matrix::{self, Number};
+use crate::memory;
 
 pub(super) struct Cosines<'a, T> {
     /// Unit vectors, one behind the other.
@@ -45,7 +46,7 @@ impl<T: Number + Gemm> Make for Cosines<'_, T> {
         if unit.norms.contains(&0.0) {
             let zeros = rows.zip(&unit.norms).filter(|(_, norm)| **norm == 0.0);
             let mut held = self.zeros.lock().unwrap_or_else(PoisonError::into_inner);
-            run::extend(&mut held, zeros.map(|(row, _)| row));
+            memory::extend(&mut held, zeros.map(|(row, _)| row));
         }
     }
 
@@ -54,11 +55,12 @@ impl<T: Number + Gemm> Make for Cosines<'_, T> {
         (unit, workspace): &mut Self::Workspace,
         (_, rows): (&[T], usize),
         columns: Range<usize>,
+        go_on: &dyn Fn() -> bool,
         sink: &mut dyn FnMut(Range<usize>, &mut [T]),
     ) {
         let width = self.width;
         let y = &self.y[columns.start * width..columns.end * width];
-        self.factor.multiply((&unit.rows, rows), columns, workspace, &mut |rows, out| {
+        self.factor.multiply((&unit.rows, rows), columns, workspace, go_on, &mut |rows, out| {
             let x = &unit.rows[rows.start * width..rows.end * width];
             let norms = &unit.norms[rows.clone()];
             self.level.run(FromUnitProducts { x, y, width, norms, out });
@@ -140,20 +142,20 @@ pub(in crate::compute) fn unit_rows<T: Number + Gemm>(
     let mut norms_of_x = Vec::new();
     norms(level, x, width, &mut norms_of_x, rows);
     let mut unit = Vec::new();
-    run::reserve(&mut unit, x.len());
+    memory::reserve(&mut unit, x.len());
     for (row, norm) in x.chunks_exact(width.max(1)).zip(&norms_of_x) {
         if is_safe_root(*norm) || *norm == 0.0 {
             let norm = if *norm == 0.0 { 1.0 } else { *norm };
-            unit.extend(row.iter().map(|x| T::round(x.widen() / norm)));
+            memory::extend(&mut unit, row.iter().map(|x| T::round(x.widen() / norm)));
             continue;
         }
         // The norm overflows, or dividing by it would: a power of two comes first.
         let mut wide = Vec::new();
-        run::extend(&mut wide, row.iter().map(|x| x.widen()));
+        memory::extend(&mut wide, row.iter().map(|x| x.widen()));
         let scaled = over_power(&wide, exponent_of(largest(&wide)));
         let mut norm = Vec::new();
         norms(level, &scaled, width, &mut norm, 1);
-        unit.extend(scaled.iter().map(|x| T::round(x / norm[0])));
+        memory::extend(&mut unit, scaled.iter().map(|x| T::round(x / norm[0])));
     }
     UnitRows { rows: unit, norms: norms_of_x }
 }

@@ -8,9 +8,10 @@ use super::blocks::Make;
 use crate::compute::Metric;
 use crate::compute::contiguous::norms;
 use crate::dispatch::gemm::{Factor, Panel, ProductWorkspace};
-use crate::dispatch::{Level, Plan, machine, run};
+use crate::dispatch::{Level, Plan, machine};
 use crate::kernel::{Body, Distance, Second, Simd, row_pairs};
 use crate::matrix::{Number, steps};
+use crate::memory;
 
 /// The share of `|x|² + |y|²` from which a squared distance is measured directly.
 ///
@@ -72,12 +73,13 @@ impl Make for Distances<'_> {
         (squares, workspace): &mut Self::Workspace,
         x: (&[f64], usize),
         columns: Range<usize>,
+        go_on: &dyn Fn() -> bool,
         sink: &mut dyn FnMut(Range<usize>, &mut [f64]),
     ) {
         let (width, near) = (self.width, self.near);
         let of_y = &self.squares[columns.clone()];
         let y = &self.y[columns.start * width..columns.end * width];
-        self.factor.multiply(x, columns, workspace, &mut |rows, out| {
+        self.factor.multiply(x, columns, workspace, go_on, &mut |rows, out| {
             let x = &x.0[rows.start * width..rows.end * width];
             let squares = (&squares[rows.clone()], of_y);
             self.level.run(FromProducts { x, y, width, squares, near, out });
@@ -164,13 +166,17 @@ impl<T: Number> Make for Manhattan<'_, T> {
         out: &mut Vec<f64>,
         (x, rows): (&[T], usize),
         columns: Range<usize>,
+        go_on: &dyn Fn() -> bool,
         sink: &mut dyn FnMut(Range<usize>, &mut [f64]),
     ) {
         let width = self.width;
         let y = &self.y[columns.start * width..columns.end * width];
         for rows in steps(0..rows, ROWS) {
+            if rows.start > 0 && !go_on() {
+                return;
+            }
             out.clear();
-            run::resize(out, rows.len() * columns.len(), 0.0);
+            memory::resize(out, rows.len() * columns.len(), 0.0);
             let x = &x[rows.start * width..rows.end * width];
             self.level.run(SumsOfBlock { x, y, width, columns: columns.len(), out });
             sink(rows, out);

@@ -8,6 +8,7 @@ use crate::dispatch::gemm::{Factor, Gemm, Panel, ProductWorkspace};
 use crate::dispatch::{Level, Plan, machine};
 use crate::kernel::{Body, Element, Simd};
 use crate::matrix::Number;
+use crate::memory::Gather as _;
 
 pub(super) struct Products<'a, T> {
     y: Panel<'a, T>,
@@ -36,10 +37,11 @@ impl<T: Number + Gemm> Make for Products<'_, T> {
         workspace: &mut Self::Workspace,
         x: (&[T], usize),
         columns: Range<usize>,
+        go_on: &dyn Fn() -> bool,
         sink: &mut dyn FnMut(Range<usize>, &mut [T]),
     ) {
         let width = self.y.shape().0;
-        self.factor.multiply(x, columns.clone(), workspace, &mut |rows, out| {
+        self.factor.multiply(x, columns.clone(), workspace, go_on, &mut |rows, out| {
             if !self.level.run(AreFinite(out)) {
                 let x = &x.0[rows.start * width..rows.end * width];
                 self.level.run(Mend { y: self.y, x, columns: columns.clone(), out });
@@ -83,12 +85,12 @@ impl<T: Number + Gemm> Body for Mend<'_, '_, T> {
         let Self { y, x, columns, out } = self;
         let width = y.shape().0;
         // What is not finite itself makes no finite product.
-        let finite: Vec<bool> = columns.clone().map(|c| y.column(c).all(is_finite)).collect();
+        let finite: Vec<bool> = columns.clone().map(|c| y.column(c).all(is_finite)).gather();
         let rows = x.chunks_exact(width.max(1)).zip(out.chunks_exact_mut(columns.len()));
         for (x, out) in rows.filter(|(x, _)| x.iter().all(|x| is_finite(*x))) {
             for ((c, finite), o) in columns.clone().zip(&finite).zip(out) {
                 if *finite && !is_finite(*o) {
-                    let column: Vec<T> = y.column(c).collect();
+                    let column: Vec<T> = y.column(c).gather();
                     *o = T::round(Metric::Dot.score(simd, x, &column).unwrap_or(0.0)).canonical();
                 }
             }

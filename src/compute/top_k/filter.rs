@@ -7,6 +7,7 @@ use crate::compute::Metric;
 use crate::dispatch::gemm::Gemm;
 use crate::kernel::{Best, Body, Simd};
 use crate::matrix::Number;
+use crate::memory;
 
 /// Scores the rows of a block whose products with unit vectors are large enough.
 pub(super) struct Filter<'s, 'a, T: Number> {
@@ -93,8 +94,11 @@ impl Limits {
         best: &[Best],
     ) -> Self {
         let count = queries.len();
-        let mut limits =
-            Self { a: vec![f64::NAN; count], b: vec![0.0; count], c: vec![0.0; count] };
+        let mut limits = Self {
+            a: memory::filled(f64::NAN, count),
+            b: memory::filled(0.0, count),
+            c: memory::filled(0.0, count),
+        };
         for (i, (query, best)) in queries.zip(best).enumerate() {
             limits.set(i, search, query, best);
         }

@@ -10,6 +10,7 @@ use crate::dispatch::run;
 use crate::error::{Error, Result};
 use crate::kernel::Best;
 use crate::matrix::Matrix;
+use crate::memory;
 
 /// The rows nearest to some vectors, of batches that come one after the other.
 ///
@@ -90,7 +91,7 @@ impl TopKAccumulator {
     fn join(&mut self, right: Found) -> Result<()> {
         let nothing = Best::new(self.k, self.metric.is_similarity());
         let left = self.found.get_or_insert_with(|| Found {
-            best: vec![nothing; right.best.len()],
+            best: memory::filled(nothing, right.best.len()),
             element: right.element,
             missing: right.missing,
             is_one: right.is_one,

@@ -4,13 +4,13 @@ use super::measure::{Found, Measure};
 use crate::buffer::collected;
 use crate::compute::by_rows::{Block, BlockRows};
 use crate::compute::reduction::RowNodes;
-use crate::dispatch::run;
 use crate::error::Result;
 use crate::kernel::{
     Affine, Body, Element, Extreme, Itself, One, Real, Reducer, Scale, Scaled, Simd, Sums, Tile,
     affine_all, affine_each, affine_each_with_rests, affine_rescaled, exp_each,
 };
 use crate::matrix::Number;
+use crate::memory;
 
 /// What is done to each column, repeated until the row is long enough that its ends cost nothing.
 pub(super) struct Pattern {
@@ -116,15 +116,15 @@ impl<T: Number + Real, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
         let reducer = self.0.reducer();
         let Measured { nodes, scales, offsets, rests, divisors, rescaled } = workspace;
         nodes.clear();
-        run::resize(nodes, missing.len(), reducer.empty());
+        memory::resize(nodes, missing.len(), reducer.empty());
         scales.clear();
         level.run(RowNodes { reducer, tile, width, out: nodes, scales });
         offsets.clear();
         rests.clear();
         divisors.clear();
         if width < WIDE {
-            run::reserve(offsets, tile.x.len());
-            run::reserve(divisors, tile.x.len());
+            memory::reserve(offsets, tile.x.len());
+            memory::reserve(divisors, tile.x.len());
         }
         rescaled.clear();
         for (r, (node, missing)) in nodes.iter().zip(missing).enumerate() {
@@ -139,15 +139,15 @@ impl<T: Number + Real, O: Scaled, M: Measure<T>> Block<T, O> for PerRow<M> {
             let found = found.unwrap_or(Found::NONE);
             let by = found.prepared::<O>();
             if found.power != 1.0 {
-                rescaled.push((r, found.power, by));
+                memory::push(rescaled, (r, found.power, by));
             }
             if width < WIDE {
-                offsets.resize(at.end, by.offset);
-                divisors.resize(at.end, by.divisor);
+                memory::resize(offsets, at.end, by.offset);
+                memory::resize(divisors, at.end, by.divisor);
                 if by.rest != 0.0 || !rests.is_empty() {
                     // Those before it were zero.
-                    run::resize(rests, at.start, 0.0);
-                    run::resize(rests, at.end, by.rest);
+                    memory::resize(rests, at.start, 0.0);
+                    memory::resize(rests, at.end, by.rest);
                 }
             } else {
                 level.run(AffineAll { x, by, out: &mut out[at] });
@@ -179,7 +179,7 @@ impl<T: Element, O: Scaled> Block<T, O> for Softmax {
 
     fn run(&self, rows: BlockRows<'_, T, O>, powers: &mut Vec<f64>) {
         let BlockRows { level, tile, width, out, .. } = rows;
-        run::resize(powers, width, 0.0);
+        memory::resize(powers, width, 0.0);
         level.run(SoftmaxRows { x: tile.x, powers, out });
     }
 }

@@ -17,6 +17,7 @@ use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Partial, Real, Scaled};
 use crate::matrix::{Matrix, Number, TileWorkspace};
+use crate::memory::{self, Gather as _};
 
 /// What a transform by columns, or of a whole matrix, measures before it scales.
 ///
@@ -99,7 +100,7 @@ impl Fit {
             let width = state.width();
             let mut found = state.found()?;
             if self.per == Per::Matrix {
-                found = vec![found.first().copied().flatten(); width];
+                found = memory::filled(found.first().copied().flatten(), width);
             }
             Ok(Fitted { function, element, width, found })
         })
@@ -206,7 +207,7 @@ impl<T: Number + Real, M: Measure<T>> Measured<T, M> {
                 let running = Sequences::new(measure.reducer(), per, columns.len());
                 (columns, running)
             })
-            .collect();
+            .gather();
         Self { width, measure, sequences }
     }
 }
@@ -218,7 +219,7 @@ impl<T: Number + Real, M: Measure<T> + Send> Measuring for Measured<T, M> {
 
     fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()> {
         let (view, level) = (x.view::<T>()?, plan.level(machine()));
-        let tasks = self.sequences.iter_mut().collect();
+        let tasks = self.sequences.iter_mut().gather();
         run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
             sequences.update(level, &view, columns.clone(), workspace);
         })

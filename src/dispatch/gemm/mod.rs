@@ -24,8 +24,9 @@ mod tile;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::{Backend, machine, run};
+use super::{Backend, machine};
 use crate::matrix::steps;
+use crate::memory;
 pub(crate) use pack::Packed;
 use pack::{TileShape, level_of};
 pub(crate) use tile::Native;
@@ -177,7 +178,7 @@ impl<'a, T: Gemm> Factor<'a, T> {
         let fits = depth.saturating_mul(columns).saturating_mul(size_of::<T>()) <= SHARED;
         let count = if fits { columns.div_ceil(column_step) * pieces } else { 0 };
         let mut shared = Vec::new();
-        run::extend(&mut shared, (0..count).map(|_| OnceLock::new()));
+        memory::extend(&mut shared, (0..count).map(|_| OnceLock::new()));
         Self { b, backend, column_step, depth_step, shared }
     }
 
@@ -187,12 +188,13 @@ impl<'a, T: Gemm> Factor<'a, T> {
     }
 
     /// Multiplies the `rows` rows in `a` with columns of one block, and gives the rows of the product
-    /// to `finish`, in order and a few at a time.
+    /// to `finish`, in order and a few at a time; not all of them if it is not to go on.
     pub(crate) fn multiply(
         &self,
         (a, rows): (&[T], usize),
         columns: Range<usize>,
         workspace: &mut ProductWorkspace<T>,
+        go_on: &dyn Fn() -> bool,
         finish: &mut Finish<'_, T>,
     ) {
         let (depth, all) = self.b.shape();
@@ -205,11 +207,11 @@ impl<'a, T: Gemm> Factor<'a, T> {
         let ProductWorkspace { packed, sums } = workspace;
         if depth == 0 {
             sums.clear();
-            run::resize(sums, rows * columns.len(), T::default());
+            memory::resize(sums, rows * columns.len(), T::default());
             return finish(0..rows, sums);
         }
         if self.backend == Backend::Vdsp {
-            run::resize(sums, rows * columns.len(), T::default());
+            memory::resize(sums, rows * columns.len(), T::default());
             let (a, b) = (Panel::new(a, rows, depth, depth), self.b.columns(columns.clone()));
             if T::vendor(a, b, false, sums) {
                 return finish(0..rows, sums);
@@ -221,8 +223,11 @@ impl<'a, T: Gemm> Factor<'a, T> {
         let tile = TileShape::of::<T>(level).rows;
         let at_once = tile * (FINISHED / (tile * columns.len())).max(1);
         let held = if pieces == 1 { at_once.min(rows) } else { rows };
-        run::resize(sums, held * columns.len(), T::default());
+        memory::resize(sums, held * columns.len(), T::default());
         for (piece, some) in steps(0..depth, self.depth_step).enumerate() {
+            if piece > 0 && !go_on() {
+                return;
+            }
             let shared = self.shared.get(columns.start / self.column_step * pieces + piece);
             let packed = match shared {
                 Some(shared) => shared.get_or_init(|| {
@@ -424,11 +429,17 @@ mod tests {
                 let mut workspace = ProductWorkspace::default();
                 for some in steps(0..columns, factor.column_step()) {
                     let mut out = Vec::new();
-                    factor.multiply((&a, rows), some.clone(), &mut workspace, &mut |rows, made| {
-                        assert_eq!(rows.start * some.len(), out.len());
-                        out.extend_from_slice(made);
-                        assert_eq!(rows.end * some.len(), out.len());
-                    });
+                    factor.multiply(
+                        (&a, rows),
+                        some.clone(),
+                        &mut workspace,
+                        &|| true,
+                        &mut |rows, made| {
+                            assert_eq!(rows.start * some.len(), out.len());
+                            out.extend_from_slice(made);
+                            assert_eq!(rows.end * some.len(), out.len());
+                        },
+                    );
                     assert_eq!(out.len(), rows * some.len());
                     for (i, got) in out.iter().enumerate() {
                         let (row, column) = (i / some.len(), some.start + i % some.len());
@@ -469,7 +480,7 @@ mod tests {
         let mut workspace = ProductWorkspace::default();
         for some in steps(0..columns, factor.column_step()) {
             let mut out = Vec::new();
-            factor.multiply((&a, rows), some.clone(), &mut workspace, &mut |_, made| {
+            factor.multiply((&a, rows), some.clone(), &mut workspace, &|| true, &mut |_, made| {
                 out.extend_from_slice(made);
             });
             let last = some.end - 1;

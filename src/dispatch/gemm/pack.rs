@@ -4,9 +4,10 @@
 //! other, so that a tile reads them in order; the panels follow each other. The last panel is
 //! only as many registers wide as it needs, and filled up with zeros.
 
+use crate::memory;
 use std::ops::Range;
 
-use super::super::{Backend, Level, machine, run};
+use super::super::{Backend, Level, machine};
 use super::Panel;
 use super::tile::{Native, OnTiles, Registers};
 
@@ -67,7 +68,7 @@ impl<T: Native> Aligned<T> {
     fn resize(&mut self, len: usize) {
         let spare = LINE / size_of::<T>();
         if self.held.len() < len + spare {
-            run::resize(&mut self.held, len + spare, T::default());
+            memory::resize(&mut self.held, len + spare, T::default());
             self.from = self.held.as_ptr().align_offset(LINE).min(spare);
         }
     }

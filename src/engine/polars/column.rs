@@ -18,6 +18,7 @@ use crate::compute::{
 use crate::engine::types::{argument_type, element, is_list, is_variable, width, with_element};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
 /// A column, or a part of one, in chunks.
@@ -60,7 +61,7 @@ impl Column {
         }
         let block = make_array(block.freeze());
         let starts = (0..rows).step_by(most);
-        let arrays = starts.map(|from| block.slice(0, most.min(rows - from))).collect();
+        let arrays = starts.map(|from| block.slice(0, most.min(rows - from))).gather();
         Ok(Self { field: Arc::clone(&self.field), arrays })
     }
 }
@@ -150,14 +151,14 @@ pub(super) fn run(
     columns: Vec<Column>,
     request: &Request,
 ) -> Result<(Field, Vec<ArrayRef>)> {
-    let fields: Vec<FieldRef> = columns.iter().map(|column| Arc::clone(&column.field)).collect();
+    let fields: Vec<FieldRef> = columns.iter().map(|column| Arc::clone(&column.field)).gather();
     let (data_type, kind) = result_type(function, &fields, request)?;
     let mut columns = columns.into_iter();
     let Some(mut x) = columns.next() else {
         return Err(Error::Arguments { expected: 1, got: 0 });
     };
     let mut options = request.options.clone();
-    let mut others = Vec::with_capacity(request.arguments.len());
+    let mut others = memory::with_capacity(request.arguments.len());
     for (given, argument) in request.arguments.iter().zip(&function.arguments[1..]) {
         others.push(match given {
             Given::Value(value) => value.clone(),
@@ -172,7 +173,7 @@ pub(super) fn run(
     let result = function.call(&values, &options)?;
     let mut arrays = arrays_of(result, &data_type, &kind)?;
     if arrays.is_empty() {
-        arrays.push(new_empty_array(&data_type));
+        memory::push(&mut arrays, new_empty_array(&data_type));
     }
     Ok((Field::new(x.field.name(), data_type, true), arrays))
 }

@@ -39,6 +39,7 @@ use crate::compute::get_function;
 use crate::dispatch::{Settings, with_settings};
 use crate::error::{Error, Result};
 use crate::ffi;
+use crate::memory;
 use request::Request;
 use series::{Input, SeriesExport};
 
@@ -74,7 +75,7 @@ fn remember(text: &str) {
 ///
 /// `out` is null, or can be written.
 unsafe fn answered<T>(function: &str, out: *mut T, body: impl FnOnce() -> Result<T>) {
-    let ended = catch_unwind(AssertUnwindSafe(body));
+    let ended = catch_unwind(AssertUnwindSafe(|| memory::caught(body)));
     let said = match ended {
         Ok(Ok(result)) if !out.is_null() => {
             // SAFETY: not null, so that it can be written; polars has put nothing there that would

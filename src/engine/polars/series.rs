@@ -12,6 +12,7 @@ use super::column::Column;
 use super::schema_of;
 use crate::error::{Error, Result};
 use crate::ffi;
+use crate::memory::{self, Gather as _};
 
 /// A series as it goes to or comes from polars: `polars-ffi`'s version 0.
 #[repr(C)]
@@ -41,8 +42,8 @@ impl SeriesExport {
             Ok(Box::new(array))
         });
         // All of them before the first is let go of: an error drops those that are there.
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let arrays: Box<[_]> = arrays.into_iter().map(Box::into_raw).collect();
+        let arrays = arrays.try_gather()?;
+        let arrays: Box<[_]> = arrays.into_iter().map(Box::into_raw).gather().into();
         let held = Box::into_raw(Box::new(Held { schema, arrays }));
         // SAFETY: just made, and used by nobody else.
         let Held { schema, arrays } = unsafe { &mut *held };
@@ -112,7 +113,7 @@ impl Input {
     pub(super) unsafe fn all(inputs: *mut SeriesExport, count: usize) -> Vec<Self> {
         let count = if inputs.is_null() { 0 } else { count };
         // SAFETY: the caller's promise; polars forgets them.
-        (0..count).map(|i| Self(unsafe { inputs.add(i).read() })).collect()
+        (0..count).map(|i| Self(unsafe { inputs.add(i).read() })).gather()
     }
 
     /// Where its arrays lie.
@@ -135,7 +136,7 @@ impl Input {
         };
         // SAFETY: polars has made it, and not released it.
         let field = Arc::new(unsafe { ffi::field(schema) }?);
-        let mut arrays = Vec::with_capacity(self.0.len);
+        let mut arrays = memory::with_capacity(self.0.len);
         // Nulls have no buffers, and nothing reads them.
         let is_null = *field.data_type() == DataType::Null;
         for array in self.pointers() {
@@ -143,14 +144,17 @@ impl Input {
             let Some(array) = (unsafe { array.as_mut() }) else { continue };
             if is_null {
                 let rows = usize::try_from(array.length).unwrap_or(0);
-                arrays.push(arrow_array::new_null_array(field.data_type(), rows));
+                memory::push(&mut arrays, arrow_array::new_null_array(field.data_type(), rows));
                 continue;
             }
             if !ffi::can_be_matrix(field.data_type()) {
                 return Err(crate::matrix::unaccepted(field.data_type()));
             }
             // SAFETY: polars has made it, and its buffers are as long as its lengths say.
-            arrays.push(ffi::adopted(unsafe { ffi::checked(array, field.data_type()) }?)?);
+            memory::push(
+                &mut arrays,
+                ffi::adopted(unsafe { ffi::checked(array, field.data_type()) }?)?,
+            );
         }
         Ok(Column { field, arrays })
     }

@@ -11,6 +11,7 @@ use super::super::numpy::{self, Seen};
 use super::{Backend, Content, first_present, pyarrow};
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::memory::{self, Gather as _};
 
 /// Sees a Series: plain numbers, or rows of them.
 pub(in super::super) fn column_seen(
@@ -173,13 +174,13 @@ impl<'py> Columns<'py> {
     fn said(&self, which: impl Fn(usize, &Content) -> bool) -> String {
         const MOST: usize = 8;
         let columns = self.contents.iter().enumerate().filter(|(i, content)| which(*i, content));
-        let columns: Vec<usize> = columns.map(|(i, _)| i).collect();
+        let columns: Vec<usize> = columns.map(|(i, _)| i).gather();
         let dtype = |i: usize| self.column(i)?.getattr("dtype")?.str();
         let one = |i: &usize| {
             let dtype = dtype(*i).map_or_else(|_| "?".to_owned(), |dtype| dtype.to_string());
             format!("{} ({dtype})", self.label(*i))
         };
-        let mut names: Vec<String> = columns.iter().take(MOST).map(one).collect();
+        let mut names: Vec<String> = columns.iter().take(MOST).map(one).gather();
         if columns.len() > MOST {
             names.push(format!("{} more", columns.len() - MOST));
         }
@@ -201,11 +202,11 @@ impl<'py> Columns<'py> {
             }
         }
         let mut copied = None;
-        let mut columns = Vec::with_capacity(width);
+        let mut columns = memory::with_capacity(width);
         for i in 0..width {
             let column = of_numpy(function, &self.array(i)?, None)?;
             copied = copied.or(column.copied());
-            columns.extend(column.to_arrays()?);
+            memory::extend(&mut columns, column.to_arrays()?);
         }
         let matrix = Matrix::from_columns(&columns);
         Ok(matrix.map_err(|error| error.in_function(function))?.with_copy(copied))
