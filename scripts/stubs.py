@@ -33,12 +33,16 @@ OPTIONS = {
     "count": "int",
     "fraction": "float",
     "order": 'float | Literal["inf"]',
-    "bound": "_NumberLike | None",
+    "bound": "_NumberLike | Sequence[_NumberLike | None] | _VectorLike | None",
+    "along": "Literal[0, 1, -1]",
     "type": "_TypeLike",
+    "optional_type": "_TypeLike | None",
 }
 
 
 AXIS = "axis: Literal[0, 1, -1] | None = None"
+KEPT = "keepdims: bool = False"
+NOT_KEPT = "keepdims: Literal[False] = False"
 
 
 def literal(words: tuple[str, ...] | list[str]) -> str:
@@ -49,14 +53,15 @@ def parameters(name: str, x: str, arguments: dict[str, str] = ARGUMENTS) -> str:
     """Give the parameters of a function, the first of the type ``x``; a method's has no ``x``."""
     function = ra.get_function(name)
     kinds = dict(zip(function.arguments, function.argument_kinds, strict=True))
-    types = {argument: arguments[kind] for argument, kind in kinds.items()} | {"x": x}
+    first = function.arguments[0]
+    types = {argument: arguments[kind] for argument, kind in kinds.items()} | {first: x}
     for option, kind in function.option_kinds.items():
         types[option] = OPTIONS[kind] if isinstance(kind, str) else f"Literal[{literal(kind)}]"
     types["width"] = "int | None"
     parts: list[str] = []
     for parameter in inspect.signature(getattr(ra, name)).parameters.values():
-        if x == "self" and parameter.name in ("x", "width"):
-            parts += ["self"] if parameter.name == "x" else []
+        if x == "self" and parameter.name in (first, "width"):
+            parts += ["self"] if parameter.name == first else []
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
@@ -103,6 +108,8 @@ def tuple_name(name: str) -> str:
 def stub(name: str) -> str:
     """Give the stub of one function."""
     function = ra.get_function(name)
+    if function.driver == "where":
+        return choice(name)
     match function.gives:
         case "rows" if "matrix" not in function.argument_kinds[1:]:
             stubs = (
@@ -118,12 +125,25 @@ def stub(name: str) -> str:
             return f"def {name}({parameters(name, '_MatrixLike')}) -> {result}: ...\n"
         case "reduced" if "axis" in function.options:
             both = parameters(name, "_MatrixLike")
-            whole = both.replace(AXIS, "axis: None = None")
+            whole = both.replace(AXIS, "axis: None = None").replace(KEPT, NOT_KEPT)
             stubs = f"@overload\ndef {name}({whole}) -> {numbers(name)}: ...\n"
-            parts = [f"@overload\ndef {name}({part}) -> Any: ...\n" for part in with_axis(both)]
+            others = [*with_axis(both), both.replace(KEPT, "keepdims: Literal[True]")]
+            parts = [f"@overload\ndef {name}({part}) -> Any: ...\n" for part in others]
             return "".join([stubs, *parts])
         case _:
             return f"def {name}({parameters(name, '_MatrixLike')}) -> Any: ...\n"
+
+
+def choice(name: str) -> str:
+    """Give the stub of a choice between two values: of the kind of the first that is an array."""
+    given = parameters(name, "_OperandLike")
+    x, y = "x: _OperandLike", "y: _OperandLike"
+    ways = [
+        (given.replace(x, "x: _X"), "_X"),
+        (given.replace(x, "x: float").replace(y, "y: _X"), "_X"),
+        (given, "Any"),
+    ]
+    return "".join(f"@overload\ndef {name}({way}) -> {made}: ...\n" for way, made in ways)
 
 
 def named_tuple(name: str) -> str:
@@ -177,8 +197,9 @@ def of_series(name: str) -> str:
         return method(name, tuple_name(name))
     if function.gives != "reduced" or "axis" not in function.options:
         return method(name, "pl.Series")
-    whole = method(name, numbers(name)).replace(AXIS, "axis: None = None")
-    parts = with_axis(method(name, "pl.Series"))
+    whole = method(name, numbers(name)).replace(AXIS, "axis: None = None").replace(KEPT, NOT_KEPT)
+    both = method(name, "pl.Series")
+    parts = [*with_axis(both), both.replace(KEPT, "keepdims: Literal[True]")]
     return "".join(f"    @overload\n{one}" for one in [whole, *parts])
 
 

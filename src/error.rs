@@ -121,15 +121,6 @@ pub enum Error {
         /// The column's type.
         element: DataType,
     },
-    /// Columns of a table that differ in type.
-    #[error(
-        "expected columns of one type, got {}; cast them to one type first",
-        by_type(.columns)
-    )]
-    MixedColumns {
-        /// The columns: their names and types.
-        columns: Vec<(String, DataType)>,
-    },
     /// Columns of a table that are neither numbers nor, alone, vectors.
     #[error("{}", of_columns(.columns, .vectors))]
     Columns {

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array,
     Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
 use arrow_schema::{DataType, Field};
 use raptors_arrow::compute::{
-    Operand, OptionValue, Options, Value, add, call_function, cast, divide, scale,
+    Operand, OptionValue, Options, Per, Value, add, call_function, cast, divide, scale, sum,
 };
 use raptors_arrow::dispatch::{Settings, set_num_threads};
 use raptors_arrow::{Error, Matrix};
@@ -142,27 +143,20 @@ fn shapes_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn columns_of_different_types_are_refused() {
-    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 4]));
-    let batch = RecordBatch::try_from_iter([("a", floats(4)), ("b", doubles)]).unwrap();
-    let error = said(Matrix::try_from(&batch));
-    assert!(matches!(error.kind(), Error::MixedColumns { .. }));
-    assert!(error.to_string().contains("float32 (a) and float64 (b)"), "{error}");
-}
-
-#[test]
-fn columns_of_different_types_are_grouped_by_type() {
-    let column = |i: usize| -> (String, ArrayRef) {
-        if i.is_multiple_of(2) { (format!("c{i}"), floats(1)) } else { (format!("c{i}"), ints()) }
-    };
-    let batch = RecordBatch::try_from_iter((0..20).map(column)).unwrap();
-    let message = said(Matrix::try_from(&batch)).to_string();
-    assert!(message.contains("float32 (c0, c2, c4, c6, c8 and 5 more)"), "{message}");
-    assert!(message.contains("int32 (c1, c3, c5, c7, c9 and 5 more)"), "{message}");
-}
-
-fn ints() -> ArrayRef {
-    Arc::new(Int32Array::from(vec![1]))
+fn columns_of_different_types_are_seen_in_their_common_type() {
+    let doubles: ArrayRef = Arc::new(Float64Array::from(vec![0.25; 4]));
+    let ints: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3), Some(-4)]));
+    let batch =
+        RecordBatch::try_from_iter([("a", floats(4)), ("b", doubles), ("c", ints)]).unwrap();
+    let x = Matrix::try_from(&batch).unwrap();
+    assert_eq!(x.element_type(), &DataType::Float64);
+    let sums = sum(&x, Per::Column).unwrap();
+    assert_eq!(sums.as_primitive::<Float64Type>().values()[1..], [1.0, 0.0]);
+    // Each column goes back in its own type.
+    let back = x.to_record_batches().unwrap().unwrap();
+    assert_eq!(back[0], batch);
+    let twice = scale(&x, 2.0).unwrap().to_record_batches().unwrap().unwrap();
+    assert!(twice[0].columns().iter().all(|column| *column.data_type() == DataType::Float64));
 }
 
 #[test]

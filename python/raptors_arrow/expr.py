@@ -387,8 +387,12 @@ class _Flat:
 def _apply(node: Expr, args: list[Any]) -> Any:
     function = _native.get_function(node.name)
     options = node.options
-    is_column = len(node.args) > 1 and isinstance(node.args[1], Expr) and node.args[1].is_rows
-    if is_column and function.argument_kinds[1] == "operand" and _is_plain(args[1]):
+    first = 0 if function.driver == "where" else 1
+    operands = list(zip(node.args, args, function.argument_kinds, strict=False))[first:]
+    if any(
+        kind == "operand" and isinstance(arg, Expr) and arg.is_rows and _is_plain(value)
+        for arg, value, kind in operands
+    ):
         options = {"axis": 0, **options}  # a column of numbers is one value for each row
     return function(*args, **options)
 

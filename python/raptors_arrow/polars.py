@@ -361,8 +361,62 @@ def _compute(
     return result
 
 
+def _choose(series: Sequence[pl.Series], args: tuple[Any, ...], options: Any) -> pl.Series:
+    """Choose between two values; plain columns are one value per row, one row is one for all."""
+    condition, *columns = series
+    given: list[Any] = [condition]
+    for arg in args:
+        value = columns.pop(0) if isinstance(arg, pl.Expr) else arg
+        given.append(_native.as_matrix(arg.series) if isinstance(arg, _Vector) else value)
+    rows = max(len(value) for value in given if isinstance(value, pl.Series))
+    is_one = any(isinstance(value, pl.Series) and len(value) == 0 for value in given)
+    rows = 0 if is_one else rows
+    for i, value in enumerate(given):
+        if isinstance(value, pl.Series) and len(value) == 1 != rows:
+            given[i] = value.new_from_index(0, rows)
+    plain = [v for v in given if isinstance(v, pl.Series) and not v.dtype.is_nested()]
+    axis = {"axis": 0} if plain and options.get("axis") is None else {}
+    return cast("pl.Series", _native.where(*given, **{**options, **axis})).alias(condition.name)  # type: ignore[arg-type]
+
+
+def _chosen_dtype(types: Sequence[Any], args: tuple[Any, ...]) -> Any:
+    """Give the type of a choice, of a condition and columns of these types."""
+    own, *others = types
+    values = [others.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args]
+    values = [value.dtype if isinstance(value, pl.Series) else value for value in values]
+    typed = [v for v in values if isinstance(v, pl.DataType) or isinstance(v, type(pl.Int8))]
+    shapes = [own, *typed]
+    shape = next((t for t in typed + [own] if t.is_nested()), own)
+    if typed:
+        element = _element(typed[0])
+        element = pl.UInt8() if element == pl.Boolean else element
+    elif all(isinstance(value, int) for value in values):
+        element = pl.Int64()
+    else:
+        element = pl.Float64()
+    return _shaped(shape, element) if any(t.is_nested() for t in shapes) else element
+
+
+def _chosen(condition: pl.Expr, args: tuple[Any, ...], options: Any) -> pl.Expr:
+    """Give the expression of a choice."""
+    exprs = [condition, *(arg for arg in args if isinstance(arg, pl.Expr))]
+    run = partial(_choose, args=args, options=options)
+    by_row = all(isinstance(arg, pl.Expr | int | float) for arg in args)
+    if not hasattr(pl, "pipe_with_dtype"):
+        return pl.map_batches(exprs, run, is_elementwise=by_row)
+
+    def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
+        dtype = _chosen_dtype([dtype for _, dtype in inputs], args)
+        columns = [expr for expr, _ in inputs]
+        return pl.map_batches(columns, run, return_dtype=dtype, is_elementwise=by_row)
+
+    return pl.pipe_with_dtype(exprs, planned)
+
+
 def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any) -> pl.Expr:
     function = _native.get_function(name)
+    if function.driver == "where":
+        return _chosen(self._expr, tuple(_unwrapped(arg) for arg in args), options)
     gives = _gives(function, args, options)
     args = tuple(_unwrapped(arg) for arg in args)
     run = partial(_compute, name=name, gives=gives, args=args, options=options)
@@ -495,6 +549,8 @@ def _plugin(
 def _on_series(self: SeriesNamespace, name: str, args: tuple[Any, ...], options: Any) -> Any:
     function = _native.get_function(name)
     args = tuple(_unwrapped(arg) for arg in args)
+    if function.driver == "where":
+        return _choose([self._series], args, options)
     args, options = _lined_up(function, self._series, args, options)
     return function(self._series, *args, **options)
 

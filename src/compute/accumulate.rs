@@ -16,7 +16,7 @@ use arrow_schema::DataType;
 use super::reduce::{self, How, WithReducer, with_reducer};
 use super::state::{Finish, Required, Running, RunningOne, Seen, State};
 use super::state_array::{Description, StateReader, StateWriter};
-use super::{Per, ReduceOptions, Statistic};
+use super::{Per, ReduceOptions, Statistic, call};
 use crate::buffer::Output;
 use crate::dispatch::{Level, Plan, machine, run};
 use crate::error::{Error, Result};
@@ -106,6 +106,7 @@ impl Accumulator {
             self.refuse_broken()?;
             let Self { statistic, per, options, .. } = *self;
             // A list column without a valid row has no width of its own.
+            let x = &*call::seen(x, options.dtype)?;
             let x = &*match &self.state {
                 Some(state) => x.fitted(state.width())?,
                 None => Cow::Borrowed(x),
@@ -139,8 +140,10 @@ impl Accumulator {
         run::call(self.statistic.name(), || {
             self.refuse_broken()?;
             right.refuse_broken()?;
-            let own = (self.statistic, self.per, self.options);
-            if own != (right.statistic, right.per, right.options) {
+            // The type that elements are seen in is that of the states.
+            let plain = |options: ReduceOptions| ReduceOptions { dtype: None, ..options };
+            let own = (self.statistic, self.per, plain(self.options));
+            if own != (right.statistic, right.per, plain(right.options)) {
                 let (argument, expected) = ("other", "an accumulator of the same statistic");
                 return Err(Error::Argument { argument, expected, got: format!("{right:?}") });
             }

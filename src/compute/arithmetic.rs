@@ -10,14 +10,14 @@ use super::call::{self, Call, Driven, Held, Pass};
 use super::elementwise::WithOperation;
 use super::fused::{AsStep, Nulls, Stage};
 use super::operand::Aligned;
-use super::{Operand, Value, real_type, with_float, with_own_width, with_wide};
+use super::{Operand, Value, bounds, real_type, with_float, with_own_width, with_wide};
 use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Family, Plan, Work};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Abs, Add, Binary, Clip, Divide, Equal, Exp, Greater, GreaterEqual, Identity, IsFinite, IsNan,
-    Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual, Power, Reversed, Round,
-    RoundDecimals, Sign, Sqrt, Square, Subtract,
+    Abs, Add, AtLeast, AtMost, Binary, Clip, Divide, Equal, Exp, Greater, GreaterEqual, Identity,
+    IsFinite, IsNan, Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual, Power,
+    Reversed, Round, RoundDecimals, Sign, Sqrt, Square, Subtract,
 };
 use crate::matrix::{Matrix, Number, size_of_element};
 use crate::memory::Gather as _;
@@ -47,6 +47,10 @@ pub enum Operation {
     Sqrt,
     /// Moved into bounds; a NaN stays one.
     Clip,
+    /// Moved up to a bound.
+    AtLeast,
+    /// Moved down to a bound.
+    AtMost,
     /// Stored in another type.
     Cast,
     /// `e` to the power of `x`; of integers in float64.
@@ -97,8 +101,20 @@ impl Operation {
 
     /// Whether a number, or what broadcasts, may stand before the matrix.
     fn takes_any_order(self) -> bool {
-        use Operation::{Add, Divide, Maximum, Minimum, Multiply, Subtract};
-        matches!(self, Add | Subtract | Multiply | Divide | Minimum | Maximum)
+        use Operation::{Add, Divide, Maximum, Minimum, Multiply, Power, Subtract};
+        let is_own = matches!(self, Add | Subtract | Multiply | Divide | Minimum | Maximum | Power);
+        is_own || self.mirrored() != self || matches!(self, Self::Equal | Self::NotEqual)
+    }
+
+    /// The comparison that says the same of operands the other way round; any other as it is.
+    fn mirrored(self) -> Self {
+        match self {
+            Self::Greater => Self::Less,
+            Self::GreaterEqual => Self::LessEqual,
+            Self::Less => Self::Greater,
+            Self::LessEqual => Self::GreaterEqual,
+            other => other,
+        }
     }
 
     /// What a vendor library calls it, if it has it.
@@ -116,7 +132,11 @@ impl Operation {
 /// The call of a function of the table.
 pub(super) fn bind<'a>(operation: Operation, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
     let reversed = operation.takes_any_order() && call.is_reversed();
+    let operation = if reversed { operation.mirrored() } else { operation };
     let x = call.matrix(usize::from(reversed))?;
+    if operation == Operation::Clip && call.options.has_bounds_by_column() {
+        return bounds::bind(call, x);
+    }
     let (name, y) = match call.function.arguments {
         [first, _] if reversed => (first.name, Some(call.operand(0)?)),
         [_, second] => (second.name, Some(call.operand(1)?)),
@@ -153,7 +173,7 @@ pub(super) fn rounded(x: &Matrix, decimals: usize) -> Result<Matrix> {
 }
 
 /// A call of an operation.
-struct Elementwise<'a> {
+pub(super) struct Elementwise<'a> {
     operation: Operation,
     x: Held<'a>,
     y: Option<Operand<'a>>,
@@ -172,7 +192,7 @@ struct Elementwise<'a> {
 }
 
 impl<'a> Elementwise<'a> {
-    fn new(operation: Operation, x: &'a Matrix, y: Option<Operand<'a>>) -> Self {
+    pub(super) fn new(operation: Operation, x: &'a Matrix, y: Option<Operand<'a>>) -> Self {
         let to = operation.result_type(x.element_type(), DataType::Null);
         let (x, bounds) = (Held::Borrowed(x), [None, None]);
         Self { operation, x, y, reversed: false, name: Y, bounds, decimals: 0, to, safe: true }
@@ -182,7 +202,7 @@ impl<'a> Elementwise<'a> {
         call::execute(function, self)?.into_matrix()
     }
 
-    fn run_passes(&self, mut passes: &[Pass]) -> Result<Matrix> {
+    pub(super) fn run_passes(&self, mut passes: &[Pass]) -> Result<Matrix> {
         let mut y = self.y.clone();
         let x = match &mut y {
             Some(y) => {
@@ -217,7 +237,9 @@ impl<'a> Elementwise<'a> {
             (Operation::Round, DataType::Float64) if self.decimals > 0 => {
                 self.alone::<f64, _, V>(self.round_decimals(), x, plan)
             }
-            (Operation::Add | Operation::Subtract | Operation::Multiply, _) => {
+            (Operation::Add | Operation::Subtract | Operation::Multiply, _)
+                if !x.is_converted() =>
+            {
                 with_own_width!(element, T => self.sum_or_product::<T, V>(x, y, plan))
             }
             _ => with_wide!(element, T => self.typed::<T, V>(x, y, plan)),
@@ -261,6 +283,8 @@ impl<'a> Elementwise<'a> {
                 self.paired::<T, _, V>(Reversed(Divide), x, y, plan)
             }
             Operation::Divide => self.paired::<T, _, V>(Divide, x, y, plan),
+            Operation::AtLeast => self.paired::<T, _, V>(AtLeast, x, y, plan),
+            Operation::AtMost => self.paired::<T, _, V>(AtMost, x, y, plan),
             Operation::Minimum => self.paired::<T, _, V>(Minimum, x, y, plan),
             Operation::Maximum => self.paired::<T, _, V>(Maximum, x, y, plan),
             Operation::Negate => self.alone::<T, _, V>(Negate, x, plan),
@@ -282,6 +306,9 @@ impl<'a> Elementwise<'a> {
                 let lowest = bound(lowest, x, T::LOWEST, "min")?;
                 let highest = bound(highest, x, T::HIGHEST, "max")?;
                 self.alone(Clip { lowest, highest }, x, plan)
+            }
+            Operation::Power if self.reversed => {
+                self.paired::<T, _, V>(Reversed(Power), x, y, plan)
             }
             Operation::Power => self.paired::<T, _, V>(Power, x, y, plan),
             Operation::Sqrt | Operation::Exp | Operation::Log => {

@@ -7,12 +7,14 @@ use arrow_schema::DataType;
 
 use super::fused::{Nulls, Stage};
 use super::options::Checked;
-use super::registry::{ArgumentKind, Function};
+use super::reduce::Statistic;
+use super::registry::{ArgumentKind, Driver, Function};
 use super::{Operand, Options, Per, Value, arithmetic};
 use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::matrix::{Matrix, size_of_element};
 use crate::memory::Gather as _;
+use crate::type_name::TypeName;
 
 /// A matrix that the call made from an argument, or the argument itself.
 pub(super) type Held<'a> = std::borrow::Cow<'a, Matrix>;
@@ -117,6 +119,20 @@ pub(super) fn converted<'y>(
     Ok(Held::Owned(made))
 }
 
+/// A matrix with 1 and 0 for yes and no, seen in another type if one is asked for.
+pub(super) fn seen<'x>(x: &'x Matrix, dtype: Option<&DataType>) -> Result<Held<'x>> {
+    let x = x.as_numbers();
+    let Some(dtype) = dtype else { return Ok(x) };
+    match x.seen_as(dtype) {
+        Some(seen) => Ok(Held::Owned(seen)),
+        None => {
+            let (own, to) = (TypeName(x.element_type()), TypeName(dtype));
+            let expected = format!("a type that holds every {own}; cast x to {to} first");
+            Err(Error::OptionValue { option: "dtype", expected, got: to.to_string() })
+        }
+    }
+}
+
 /// Plans and runs a call under the name that errors give it.
 pub(super) fn execute(function: &'static str, driven: &dyn Driven) -> Result<Value> {
     run::call(function, || Prepared::new(driven)?.run())
@@ -144,7 +160,34 @@ impl<'a> Call<'a> {
         let options = Checked::new(function.options, options)?;
         let call = Self { function, arguments, options };
         call.refuse_one_vector()?;
+        call.refuse_permuted()?;
         Ok(call)
+    }
+
+    /// Refuses tensors whose elements do not lie in the order of their dimensions, where that would
+    /// matter: not for what treats all elements of a row alike.
+    fn refuse_permuted(&self) -> Result<()> {
+        let is_permuted = |value: &Value| value.as_matrix().is_some_and(Matrix::is_permuted);
+        if !self.arguments.iter().any(is_permuted) {
+            return Ok(());
+        }
+        let is_number = |value: &Value| value.as_matrix().is_none() && !value.is_vector();
+        let is_alone = self.arguments[1..].iter().all(is_number);
+        let by_rows = self.per() != Per::Column;
+        let order_matters = match self.function.driver {
+            Driver::Elementwise(_) | Driver::Choice(_) => {
+                !is_alone || self.options.has_bounds_by_column()
+            }
+            Driver::Statistic(Statistic::ArgMin | Statistic::ArgMax) => true,
+            Driver::Statistic(_) | Driver::Quantile | Driver::Transform(_) => !by_rows,
+            _ => true,
+        };
+        if !order_matters {
+            return Ok(());
+        }
+        let reason = "its permutation is another order of the columns than that of its dimensions, \
+                      which matters here; store the tensors in row-major order first";
+        Err(Error::Tensor { reason: reason.to_owned() })
     }
 
     /// Refuses plain numbers where rows are vectors, unless the call goes by columns or takes all
@@ -200,7 +243,11 @@ impl<'a> Call<'a> {
 
     /// The argument as a matrix.
     pub(super) fn matrix(&self, i: usize) -> Result<Held<'a>> {
-        self.held(i)?.ok_or_else(|| self.refuse(i, "a matrix"))
+        let matrix = self.held(i)?.ok_or_else(|| self.refuse(i, "a matrix"))?;
+        Ok(match self.options.dtype() {
+            Some(dtype) if i == 0 => Held::Owned(seen(&matrix, Some(dtype))?.into_owned()),
+            _ => matrix,
+        })
     }
 
     /// The argument as a matrix, if it was given.
@@ -211,10 +258,24 @@ impl<'a> Call<'a> {
     /// The argument as a matrix, unless it is one number.
     fn held(&self, i: usize) -> Result<Option<Held<'a>>> {
         Ok(match &self.arguments[i] {
-            Value::Matrix(matrix) => Some(Held::Borrowed(matrix)),
-            Value::Vector(array) => Some(Held::Owned(Matrix::reshape(array, 1)?)),
+            Value::Matrix(matrix) => Some(self.as_numbers(i, Held::Borrowed(matrix))?),
+            Value::Vector(array) => {
+                Some(self.as_numbers(i, Held::Owned(Matrix::reshape(array, 1)?))?)
+            }
             _ => None,
         })
+    }
+
+    /// The argument with 1 and 0 for yes and no, where that is what the function takes.
+    fn as_numbers(&self, i: usize, matrix: Held<'a>) -> Result<Held<'a>> {
+        if *matrix.element_type() != DataType::Boolean || self.function.takes_flags(i) {
+            return Ok(matrix);
+        }
+        if i == 0 && !self.function.counts_flags() {
+            let (argument, got) = (self.function.arguments[0].name, DataType::Boolean);
+            return Err(Error::Type { expected: super::NUMBERS, got }.about(argument));
+        }
+        Ok(Held::Owned(matrix.as_numbers().into_owned()))
     }
 
     /// Whether the second argument is the matrix, and the first lines up with it: a number, plain
@@ -254,11 +315,23 @@ impl<'a> Call<'a> {
                 Ok(Operand::held_column(y))
             }
             (_, Some(y), _) if y.is_vector() => Ok(Operand::held_row(y)),
-            (_, Some(_), _) if axis.is_some() => {
+            (_, Some(_), _) if axis.is_some() && self.function.driver != Driver::Where => {
                 Err(self.refuse(i, "a 1-D array, as axis is given (leave axis out for a matrix)"))
             }
             (_, Some(y), _) => Ok(Operand::held(y)),
             (_, None, _) => Err(self.refuse(i, "a number, an array or a matrix")),
+        }
+    }
+
+    /// The argument as an operand beside others that are alike: plain numbers alone are combined
+    /// element by element.
+    pub(super) fn operand_of_all(&self, i: usize) -> Result<Operand<'a>> {
+        let is_number = |value: &Value| matches!(value, Value::Matrix(m) if !m.is_vector());
+        match self.held(i)? {
+            Some(vector) if !self.arguments.iter().any(is_number) => {
+                Ok(Operand::held_column(vector))
+            }
+            _ => self.operand(i),
         }
     }
 

@@ -173,11 +173,11 @@ struct Arithmetic<'a, T: Number> {
 
 /// Elements that lie one behind the other: where they are, and which of their results are null.
 #[derive(Clone, Copy)]
-struct Run<'t, 'a, T: Number> {
-    part: &'t Part<'a, T>,
-    nulls: &'t ChunkNulls,
+pub(super) struct Run<'t, 'a, T: Number> {
+    pub(super) part: &'t Part<'a, T>,
+    pub(super) nulls: &'t ChunkNulls,
     /// The column, if the part lies by columns.
-    column: Option<usize>,
+    pub(super) column: Option<usize>,
 }
 
 impl<T: Number> Run<'_, '_, T> {
@@ -186,7 +186,7 @@ impl<T: Number> Run<'_, '_, T> {
     }
 
     /// Puts zero where the result is null: values under nulls never leave.
-    fn clear_nulls(&self, level: Level, elements: Range<usize>, out: &mut [T]) {
+    pub(super) fn clear_nulls(&self, level: Level, elements: Range<usize>, out: &mut [T]) {
         if self.has_nulls() {
             let (own, rows) = (self.nulls.of(self.column), self.nulls.rows.as_ref());
             let width = if self.column.is_some() { 1 } else { self.part.width };
@@ -454,35 +454,61 @@ impl<T: Number> Arithmetic<'_, T> {
         let Run { part, column, .. } = *task;
         let OperandWorkspace { x: stored, y: workspace } = workspace;
         let x = part.raw(column, elements.clone(), stored);
-        let Some(c) = column else {
-            let first = part.first * part.width;
-            let elements = first + elements.start..first + elements.end;
-            return by_rows(kernel, x, (&self.y, pattern), elements, part.width, workspace, out);
-        };
-        let scratch = &mut workspace.y;
-        let rows = part.first + elements.start..part.first + elements.end;
-        let mut any = false;
-        let mut at = 0;
-        let mut each = |y: &[T]| {
-            any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
-            at += y.len();
-        };
-        match &self.y {
-            Aligned::Scalar(y) => return kernel.each_scalar(x, *y, out),
-            Aligned::Row(y, _) => return kernel.each_scalar(x, y[c], out),
-            Aligned::Column(y, _) => {
-                for (y_part, range) in y.flat_pieces(rows) {
-                    each(y_part.flat(range, T::default(), scratch));
-                }
-            }
-            Aligned::Matrix(y, _) => {
-                for (y_part, rows) in y.rows(rows) {
-                    each(y_part.column(c, rows, T::default(), scratch));
-                }
+        let stretch = Stretch { first: part.first, width: part.width, column };
+        combined(kernel, x, (&self.y, pattern), stretch, elements, workspace, out)
+    }
+}
+
+/// Where elements are in a matrix: in the rows of a part, or in one column of it.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
+    /// Number of the part's first row.
+    pub(super) first: usize,
+    pub(super) width: usize,
+    /// The column, if the part lies by columns.
+    pub(super) column: Option<usize>,
+}
+
+/// Combines `x`, the `elements` of a stretch, with those of an operand and its [pattern]. Whether an
+/// element overflowed.
+pub(super) fn combined<T: Number>(
+    kernel: &dyn Kernel<T>,
+    x: &[T],
+    (y, pattern): (&Aligned<'_, T>, &[T]),
+    stretch: Stretch,
+    elements: Range<usize>,
+    workspace: &mut SecondWorkspace<T>,
+    out: &mut [T],
+) -> bool {
+    let Stretch { first, width, column } = stretch;
+    let Some(c) = column else {
+        let first = first * width;
+        let elements = first + elements.start..first + elements.end;
+        return by_rows(kernel, x, (y, pattern), elements, width, workspace, out);
+    };
+    let scratch = &mut workspace.y;
+    let rows = first + elements.start..first + elements.end;
+    let mut any = false;
+    let mut at = 0;
+    let mut each = |y: &[T]| {
+        any |= kernel.each(&x[at..at + y.len()], y, &mut out[at..at + y.len()]);
+        at += y.len();
+    };
+    match y {
+        Aligned::Scalar(y) => return kernel.each_scalar(x, *y, out),
+        Aligned::Row(y, _) => return kernel.each_scalar(x, y[c], out),
+        Aligned::Column(y, _) => {
+            for (y_part, range) in y.flat_pieces(rows) {
+                each(y_part.flat(range, T::default(), scratch));
             }
         }
-        any
+        Aligned::Matrix(y, _) => {
+            for (y_part, rows) in y.rows(rows) {
+                each(y_part.column(c, rows, T::default(), scratch));
+            }
+        }
     }
+    any
 }
 
 /// Combines `x`, the `elements` of a matrix counted row by row, with those of an operand and its

@@ -52,6 +52,7 @@ impl Function {
     ) -> Result<FunctionAccumulator> {
         run::call(self.name, || {
             let checked = Checked::new(self.options, options)?;
+            checked.refuse_kept_dimensions()?;
             let (expected, got) = (self.arguments.len(), arguments.len() + 1);
             if expected != got {
                 return Err(Error::Arguments { expected, got });

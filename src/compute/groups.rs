@@ -21,7 +21,7 @@ use super::keys::Members;
 use super::reduce::{self, How, WithReducer, with_reducer};
 use super::state::{Finish, Required, Running, Seen, State};
 use super::state_array::{Description, StateReader, StateWriter};
-use super::{Per, ReduceOptions, Statistic};
+use super::{Per, ReduceOptions, Statistic, call};
 use crate::buffer::Output;
 use crate::dispatch::{Plan, machine, run};
 use crate::error::{Error, Result};
@@ -114,6 +114,7 @@ impl GroupStatistic {
             self.refuse_broken()?;
             check_rows(x, members)?;
             let Self { statistic, options, is_partial, .. } = *self;
+            let x = &*call::seen(x, self.options.dtype)?;
             let x = &*match &self.state {
                 Some(state) => x.fitted(state.width())?,
                 None => Cow::Borrowed(x),
@@ -172,7 +173,8 @@ impl GroupStatistic {
             let of = reader.of().clone();
             let is_same = self.state.as_ref().is_some_and(|state| {
                 state.element() == &of.element
-                    && (statistic, Per::Column, options) == (of.statistic, of.per, of.options)
+                    && (statistic, Per::Column, ReduceOptions { dtype: None, ..options })
+                        == (of.statistic, of.per, of.options)
             });
             if let Some(state) = self.state.as_ref().filter(|_| is_same)
                 && state.width() != of.width

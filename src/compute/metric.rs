@@ -1,4 +1,4 @@
-//! How near two vectors are, by four measures.
+//! How near two vectors are, by five measures.
 
 use std::fmt;
 
@@ -19,11 +19,13 @@ pub enum Metric {
     L2,
     /// The sum of the distances element by element: the smaller, the nearer.
     L1,
+    /// The square of the Euclidean distance: the smaller, the nearer.
+    SquaredL2,
 }
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 4] = [Self::Cosine, Self::Dot, Self::L2, Self::L1];
+    pub const ALL: [Self; 5] = [Self::Cosine, Self::Dot, Self::L2, Self::L1, Self::SquaredL2];
 
     /// The metric of a name, or of one that other libraries give it: `ip`, `euclidean`, `cityblock`.
     pub fn named(name: &str) -> Option<Self> {
@@ -43,6 +45,7 @@ impl Metric {
             Self::Dot => "dot",
             Self::L2 => "l2",
             Self::L1 => "l1",
+            Self::SquaredL2 => "sqeuclidean",
         }
     }
 
@@ -77,7 +80,9 @@ impl Metric {
         match self {
             Self::Dot => row_pairs(Product, simd, x, second, width, sums.as_chunks_mut().0),
             Self::L1 => row_pairs(Distance, simd, x, second, width, sums.as_chunks_mut().0),
-            Self::L2 => row_pairs(SquaredDistance, simd, x, second, width, sums.as_chunks_mut().0),
+            Self::L2 | Self::SquaredL2 => {
+                row_pairs(SquaredDistance, simd, x, second, width, sums.as_chunks_mut().0);
+            }
             Self::Cosine if squares.is_some() => {
                 row_pairs(ProductAndSquare, simd, x, second, width, sums.as_chunks_mut().0);
             }
@@ -86,7 +91,7 @@ impl Metric {
         for (r, sums) in sums.chunks_exact(n).enumerate() {
             let score = match self {
                 Self::Dot => product::<T>(sums[0]).map(Some),
-                Self::L1 => Some(Some(sums[0])),
+                Self::L1 | Self::SquaredL2 => Some(Some(sums[0])),
                 Self::L2 => distance::<T>(sums[0]).map(Some),
                 Self::Cosine => cosine([sums[0], sums[1], squares.unwrap_or_else(|| sums[2])]),
             };
@@ -109,6 +114,7 @@ impl Metric {
                 product => product,
             },
             Self::L1 => Some(sum(Distance, simd, x, y)),
+            Self::SquaredL2 => Some(sum(SquaredDistance, simd, x, y)),
             Self::L2 => match distance::<T>(sum(SquaredDistance, simd, x, y)) {
                 None => self.scaled(simd, x, y),
                 distance => distance,

@@ -34,12 +34,16 @@
 
 mod accumulate;
 mod arithmetic;
+mod bounds;
 mod by_rows;
 mod call;
 mod choice;
+
 mod comparison;
+mod conditional;
 mod contiguous;
 mod covariance;
+mod cumulative;
 mod elementary;
 mod elementwise;
 mod function_accumulator;
@@ -78,7 +82,9 @@ pub use arithmetic::{
 pub use call::Pass;
 pub use choice::{Choice, fill_null, is_null, nan_to_null};
 pub use comparison::{equal, greater, greater_equal, isfinite, isnan, less, less_equal, not_equal};
+pub use conditional::r#where;
 pub use covariance::{ColumnsAccumulator, OfColumns, correlation, covariance, gram};
+pub use cumulative::cumsum;
 pub use elementary::{exp, log, power, round, sign};
 pub use function_accumulator::FunctionAccumulator;
 pub(crate) use fused::{Link, with_chain};
@@ -132,11 +138,11 @@ impl fmt::Display for Per {
 /// The element types that functions compute on.
 pub(crate) const NUMBERS: &str = "elements of an integer or floating-point type";
 
-/// Whether it is a type of numbers that functions compute on.
-#[cfg(any(feature = "datafusion", feature = "python", test))]
+/// Whether it is a type of numbers that functions compute on, or of yes and no, which count as 1 and
+/// 0.
 pub(crate) fn is_number(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
+    use DataType::{Boolean, Float16, Float32, Float64};
+    data_type.is_integer() || matches!(data_type, Float16 | Float32 | Float64 | Boolean)
 }
 
 /// Runs `$body` with `$T` standing for the type that elements of a matrix are computed in.

@@ -89,8 +89,39 @@ impl<'a> Operand<'a> {
         Self(Kind::Column(matrix))
     }
 
+    /// The type of what is no plain number.
+    pub(super) fn element_type(&self) -> Option<DataType> {
+        match &self.0 {
+            Kind::Number(_) | Kind::Integer(_) => None,
+            Kind::Scalar(one) => Some(one.data_type().clone()),
+            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => Some(y.element_type().clone()),
+        }
+    }
+
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.0, Kind::Integer(_))
+    }
+
+    /// The matrix that it holds, if it lines up by its shape.
+    pub(super) fn as_matrix(&self) -> Option<&Matrix> {
+        match &self.0 {
+            Kind::Matrix(y) => Some(y),
+            _ => None,
+        }
+    }
+
+    /// Another matrix in the place of the one that it holds.
+    pub(super) fn with_matrix(&self, matrix: Matrix) -> Self {
+        let matrix = Cow::Owned(matrix);
+        Self(match &self.0 {
+            Kind::Row(_) => Kind::Row(matrix),
+            Kind::Column(_) => Kind::Column(matrix),
+            _ => Kind::Matrix(matrix),
+        })
+    }
+
     /// The matrix that it holds.
-    fn matrix(&self) -> Option<&Matrix> {
+    pub(super) fn matrix(&self) -> Option<&Matrix> {
         match &self.0 {
             Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) => None,
             Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => Some(y),
@@ -179,6 +210,16 @@ pub(super) enum Aligned<'a, T: Number> {
     Column(View<'a, T>, &'a Matrix),
     /// As many rows and columns.
     Matrix(View<'a, T>, &'a Matrix),
+}
+
+impl<T: Number> Aligned<'_, T> {
+    /// The matrix that it is of.
+    pub(super) fn as_matrix(&self) -> Option<&Matrix> {
+        match self {
+            Self::Scalar(_) => None,
+            Self::Row(_, y) | Self::Column(_, y) | Self::Matrix(_, y) => Some(y),
+        }
+    }
 }
 
 const Y: &str = "y";

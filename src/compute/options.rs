@@ -21,6 +21,8 @@ pub enum OptionValue {
     Number(f64),
     /// A word.
     Text(String),
+    /// Several, one for each column.
+    List(Vec<Self>),
 }
 
 impl fmt::Display for OptionValue {
@@ -32,6 +34,13 @@ impl fmt::Display for OptionValue {
             Self::Count(n) => write!(f, "{n}"),
             Self::Number(n) => write!(f, "{n}"),
             Self::Text(text) => write!(f, "{text:?}"),
+            Self::List(all) => {
+                f.write_str("[")?;
+                for (i, one) in all.iter().enumerate() {
+                    write!(f, "{}{one}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
         }
     }
 }
@@ -123,12 +132,18 @@ pub enum OptionKind {
     Order,
     /// One of some words: the first if it is not set.
     Choice(&'static [&'static str]),
-    /// `None` or a number. `None` if it is not set.
+    /// 0 or 1; -1 is 1.
+    Along(i64),
+    /// `None` or a number, or such for each column. `None` if it is not set.
     Bound,
+    /// `None` or a number, which may be a NaN. `None` if it is not set.
+    Fill,
     /// A number from 0 to 1. A half if it is not set.
     Fraction,
     /// The name of an element type, which has to be set.
     Type,
+    /// The name of an element type, or `None`, which it is if it is not set.
+    OptionalType,
 }
 
 impl OptionKind {
@@ -140,7 +155,8 @@ impl OptionKind {
             Self::Count(n) => OptionValue::Count(n as i64),
             Self::Order => OptionValue::Count(2),
             Self::Choice(words) => words[0].into(),
-            Self::Bound | Self::Type => OptionValue::None,
+            Self::Along(axis) => OptionValue::Count(axis),
+            Self::Bound | Self::Fill | Self::Type | Self::OptionalType => OptionValue::None,
             Self::Fraction => OptionValue::Number(0.5),
         }
     }
@@ -158,9 +174,15 @@ impl OptionKind {
             Self::Count(_) => "a whole number from 0 on".to_owned(),
             Self::Order => "1, 2 or inf".to_owned(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
-            Self::Bound => "None or a number".to_owned(),
+            Self::Along(_) => "0 (down the columns) or 1 (along the rows)".to_owned(),
+            Self::Bound => "None, a number, or a list of them, one for each column".to_owned(),
+            Self::Fill => "None or a number".to_owned(),
             Self::Fraction => "a number from 0 to 1".to_owned(),
-            Self::Type => format!("the name of an element type: {}", TYPES.map(|t| t.0).join(", ")),
+            Self::OptionalType => format!("None, or {}", Self::Type.expected()),
+            Self::Type => format!(
+                "the name of an element type: {}",
+                TYPES.iter().map(|t| t.0).collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 
@@ -171,8 +193,17 @@ impl OptionKind {
             (Self::Count(_), OptionValue::Count(n)) => *n >= 0,
             (Self::Order, value) => order(value).is_some(),
             (Self::Choice(words), OptionValue::Text(word)) => words.contains(&word.as_str()),
+            (Self::Along(_), OptionValue::Count(-1..=1)) => true,
+            (Self::Fill, OptionValue::None | OptionValue::Count(_) | OptionValue::Number(_)) => {
+                true
+            }
             (Self::Bound, OptionValue::None | OptionValue::Count(_)) => true,
             (Self::Bound, OptionValue::Number(n)) => !n.is_nan(),
+            (Self::Bound, OptionValue::List(all)) => {
+                all.iter().all(|one| !matches!(one, OptionValue::List(_)) && self.takes(one))
+            }
+            (Self::OptionalType, OptionValue::None) => true,
+            (Self::OptionalType, name) => Self::Type.takes(name),
             (Self::Fraction, OptionValue::Number(n)) => (0.0..=1.0).contains(n),
             (Self::Fraction, OptionValue::Count(n)) => (0..=1).contains(n),
             (Self::Type, OptionValue::Text(name)) => element_type(name).is_some(),
@@ -182,7 +213,7 @@ impl OptionKind {
 }
 
 /// The element types by the names they have in pyarrow and NumPy.
-pub(crate) const TYPES: [(&str, DataType); 11] = [
+pub(crate) static TYPES: [(&str, DataType); 11] = [
     ("float16", DataType::Float16),
     ("float32", DataType::Float32),
     ("float64", DataType::Float64),
@@ -198,13 +229,17 @@ pub(crate) const TYPES: [(&str, DataType); 11] = [
 
 /// The element type of a name; pyarrow prints some under names of its own.
 pub(crate) fn element_type(name: &str) -> Option<DataType> {
+    named_type(name).cloned()
+}
+
+fn named_type(name: &str) -> Option<&'static DataType> {
     let name = match name {
         "halffloat" => "float16",
         "float" => "float32",
         "double" => "float64",
         other => other,
     };
-    TYPES.iter().find(|(known, _)| *known == name).map(|(_, element)| element.clone())
+    TYPES.iter().find(|(known, _)| *known == name).map(|(_, element)| element)
 }
 
 fn order(value: &OptionValue) -> Option<Order> {
@@ -235,6 +270,13 @@ pub struct OptionSpec {
 fn refused(spec: &OptionSpec, got: &OptionValue) -> Error {
     let (option, expected) = (spec.name, spec.kind.expected());
     Error::OptionValue { option, expected, got: got.to_string() }
+}
+
+/// A bound of elements.
+pub(super) enum Bound {
+    None,
+    One(Operand<'static>),
+    PerColumn(Vec<Option<Operand<'static>>>),
 }
 
 /// Options that were checked against a function's own.
@@ -314,9 +356,43 @@ impl<'a> Checked<'a> {
 
     /// A number, or none.
     pub(super) fn bound(&self, name: &str) -> Option<Operand<'static>> {
+        match self.bounds(name) {
+            Bound::One(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A number, such for each column, or none.
+    pub(super) fn bounds(&self, name: &str) -> Bound {
+        let number = |value: &OptionValue| match value {
+            OptionValue::Count(n) => Some(Operand::from(*n)),
+            OptionValue::Number(n) => Some(Operand::from(*n)),
+            _ => None,
+        };
         match self.get(name) {
-            OptionValue::Count(n) => Some(Operand::from(n)),
-            OptionValue::Number(n) => Some(Operand::from(n)),
+            OptionValue::List(all) => Bound::PerColumn(all.iter().map(number).collect()),
+            one => number(&one).map_or(Bound::None, Bound::One),
+        }
+    }
+
+    /// Whether a bound differs from column to column.
+    pub(super) fn has_bounds_by_column(&self) -> bool {
+        ["min", "max"].iter().any(|name| matches!(self.bounds(name), Bound::PerColumn(_)))
+    }
+
+    /// Refuses dimensions that are kept, where results are no arrays of rows and columns.
+    pub(super) fn refuse_kept_dimensions(&self) -> Result<()> {
+        if !self.flag("keepdims") {
+            return Ok(());
+        }
+        let expected = "False for streams, groups and accumulators".to_owned();
+        Err(Error::OptionValue { option: "keepdims", expected, got: "True".to_owned() })
+    }
+
+    /// The type that a call computes in, if it is set.
+    pub(super) fn dtype(&self) -> Option<&'static DataType> {
+        match self.get("dtype") {
+            OptionValue::Text(word) => named_type(&word),
             _ => None,
         }
     }
@@ -358,6 +434,7 @@ impl<'a> Checked<'a> {
             },
             ddof: self.count("ddof"),
             order: self.order(),
+            dtype: self.dtype(),
         }
     }
 }

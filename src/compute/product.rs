@@ -197,9 +197,10 @@ fn compared(x: &Matrix, y: Option<&Matrix>, metric: Metric, plan: Plan) -> Resul
             let call = Blocks { nulls, ..call };
             call.run(&cosine::Cosines::new(&of_y.rows, (rows, width), &plan))
         }),
-        Metric::L2 => {
+        Metric::L2 | Metric::SquaredL2 => {
             let elements = all_rows::<f64>(y)?;
-            call.run(&distance::Distances::new(&elements, (rows, width), x.element_type(), &plan))
+            let shape = (rows, width);
+            call.run(&distance::Distances::new(metric, &elements, shape, x.element_type(), &plan))
         }
         Metric::L1 => with_float!(x.element_type(), T => {
             let elements = all_rows::<T>(y)?;

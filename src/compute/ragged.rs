@@ -1,7 +1,7 @@
 //! Functions of lists that differ in length: those that need only the row itself.
 //!
 //! ```text
-//! element by element, with a number or one value per row; all elements at once:
+//! element by element, with a number, one value per row or lists as long; all elements at once:
 //!     the elements, one behind the other, are a vector: the function of it, in lists again
 //! row by row:
 //!     for each length: the rows of it are a matrix: the function of it, back to their rows
@@ -23,30 +23,51 @@ enum Way {
     Rows,
 }
 
+/// Which argument is of such rows, if one is: the first.
+pub(super) fn place(arguments: &[Value]) -> Option<usize> {
+    arguments.iter().position(|value| value.as_ragged().is_some())
+}
+
+/// The rows of such an argument.
+fn lists(at: usize, arguments: &[Value]) -> Result<&Ragged> {
+    let lists = arguments.get(at).and_then(Value::as_ragged);
+    lists.ok_or(Error::Arguments { expected: at + 1, got: arguments.len() })
+}
+
 /// The way of a call, or the error that names the first odd row.
 fn way(
     function: &'static Function,
-    x: &Ragged,
-    others: &[Value],
+    at: usize,
+    arguments: &[Value],
     options: &Options,
 ) -> Result<Way> {
+    let x = lists(at, arguments)?;
     let checked = Checked::new(function.options, options)?;
     let per = function.axis.unwrap_or_else(|| checked.per());
     match function.driver {
-        Driver::Elementwise(_) => match others {
-            [] | [Value::Number(_) | Value::Integer(_) | Value::Scalar(_)] => Ok(Way::Elements),
-            [y] if y.is_vector() && checked.axis() == Some(0) => Ok(Way::Elements),
-            [Value::Matrix(y)] if y.width() == 1 && !y.is_vector() && y.rows() == x.rows() => {
-                Ok(Way::Elements)
+        Driver::Elementwise(_) if checked.has_bounds_by_column() => Err(x.odd_row(None)),
+        Driver::Elementwise(_) | Driver::Choice(_) | Driver::Where => {
+            let is_one_per_row = |y: &Matrix| y.width() == 1 && y.rows() == x.rows();
+            for other in arguments {
+                match other {
+                    Value::Number(_) | Value::Integer(_) | Value::Scalar(_) => {}
+                    Value::Ragged(other) => other.same_lengths(x)?,
+                    y if y.is_vector() && checked.axis() == Some(0) => {}
+                    Value::Matrix(y) if !y.is_vector() && is_one_per_row(y) => {}
+                    _ => return Err(x.odd_row(None)),
+                }
             }
-            _ => Err(x.odd_row(None)),
-        },
-        Driver::Statistic(_) | Driver::Transform(_) => match per {
-            Per::Row => Ok(Way::Rows),
-            Per::Matrix => Ok(Way::Elements),
-            Per::Column => Err(x.odd_row(None)),
-        },
-        Driver::Pairs(_) => Err(x.odd_row(others.first().and_then(|y| match y {
+            Ok(Way::Elements)
+        }
+        _ if at > 0 => Err(x.odd_row(None)),
+        Driver::Statistic(_) | Driver::Quantile | Driver::Transform(_) | Driver::Cumsum => {
+            match per {
+                Per::Row => Ok(Way::Rows),
+                Per::Matrix => Ok(Way::Elements),
+                Per::Column => Err(x.odd_row(None)),
+            }
+        }
+        Driver::Pairs(_) => Err(x.odd_row(arguments.get(1).and_then(|y| match y {
             Value::Matrix(y) if !y.is_vector() => Some(y.width()),
             Value::Ragged(_) => None,
             vector => Some(vector.len()),
@@ -56,28 +77,29 @@ fn way(
 }
 
 /// The arguments of a call on all elements.
-fn elements(x: &Ragged, others: &[Value]) -> Result<Vec<Value>> {
-    let mut values = vec![Value::Matrix(x.flat()?)];
-    for other in others {
-        values.push(match other {
+fn elements(x: &Ragged, arguments: &[Value]) -> Result<Vec<Value>> {
+    let of = |value: &Value| {
+        Ok(match value {
+            Value::Ragged(lists) => Value::Matrix(lists.flat()?),
             Value::Matrix(y) => Value::Matrix(x.repeated(y)?),
             Value::Vector(y) => Value::Matrix(x.repeated(&Matrix::reshape(y, 1)?)?),
             number => number.clone(),
-        });
-    }
-    Ok(values)
+        })
+    };
+    arguments.iter().map(of).collect()
 }
 
-/// Calls a function of such rows.
+/// Calls a function of such rows, which the argument `at` has.
 pub(super) fn call(
     function: &'static Function,
-    x: &Ragged,
-    others: &[Value],
+    at: usize,
+    arguments: &[Value],
     options: &Options,
 ) -> Result<Value> {
-    match way(function, x, others, options)? {
+    let x = lists(at, arguments)?;
+    match way(function, at, arguments, options)? {
         Way::Elements => {
-            let values = elements(x, others)?;
+            let values = elements(x, arguments)?;
             let result = function
                 .call_here(&values, options)
                 .map_err(|error| renumbered(error, |element| x.row_of(element)))?;
@@ -98,7 +120,7 @@ pub(super) fn call(
                 }
             }
             let element = function.result_element(x.element_type(), options)?;
-            if matches!(function.driver, Driver::Statistic(_)) {
+            if matches!(function.driver, Driver::Statistic(_) | Driver::Quantile) {
                 Ok(Value::Vector(x.numbers(&element, &numbers)?))
             } else {
                 Ok(Value::Ragged(x.rows_from(&element, &matrices)?))
@@ -110,12 +132,13 @@ pub(super) fn call(
 /// The passes of such a call.
 pub(super) fn explain(
     function: &'static Function,
-    x: &Ragged,
-    others: &[Value],
+    at: usize,
+    arguments: &[Value],
     options: &Options,
 ) -> Result<Vec<Pass>> {
-    match way(function, x, others, options)? {
-        Way::Elements => function.explain_here(&elements(x, others)?, options),
+    let x = lists(at, arguments)?;
+    match way(function, at, arguments, options)? {
+        Way::Elements => function.explain_here(&elements(x, arguments)?, options),
         Way::Rows => {
             let mut passes = Vec::new();
             for (rows, _) in x.by_length()? {

@@ -89,11 +89,13 @@ pub struct ReduceOptions {
     pub ddof: usize,
     /// Which norm.
     pub order: Order,
+    /// The type that elements are seen in; their own if there is none.
+    pub dtype: Option<&'static DataType>,
 }
 
 impl Default for ReduceOptions {
     fn default() -> Self {
-        Self { skip_nulls: true, min_count: 1, ddof: 0, order: Order::Two }
+        Self { skip_nulls: true, min_count: 1, ddof: 0, order: Order::Two, dtype: None }
     }
 }
 
@@ -132,7 +134,8 @@ pub fn reduce(
     per: Per,
     options: &ReduceOptions,
 ) -> Result<ArrayRef> {
-    let call = Reduce { x: Held::Borrowed(x), statistic, per, options: *options };
+    let x = call::seen(x, options.dtype).map_err(|error| error.in_function(statistic.name()))?;
+    let call = Reduce { x, statistic, per, options: *options };
     call::execute(statistic.name(), &call)?.into_array()
 }
 
@@ -328,6 +331,7 @@ pub(super) fn work(x: &Matrix, per: Per, statistic: Statistic) -> Work {
             && matches!(element, DataType::Float32 | DataType::Float64)
             && per != Per::Column
             && !x.is_by_columns()
+            && !x.is_converted()
             && !x.has_nulls(),
     }
 }

@@ -8,16 +8,18 @@ use super::arithmetic::Operation;
 use super::call::{Call, Driven, Pass, Prepared};
 use super::choice::{self, Choice};
 use super::covariance::OfColumns;
-use super::options::OptionSpec;
+use super::options::{Checked, OptionSpec};
 use super::product::Product;
 use super::reduce::Statistic;
 use super::transform::Transform;
 use super::{
-    Metric, Options, Per, Value, arithmetic, covariance, pairs, product, quantile, reduce,
+    Metric, Options, Per, Value, arithmetic, conditional, covariance, cumulative, pairs, product,
+    quantile, reduce,
 };
 use super::{ragged, table, top_k, transform, transpose};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
+use crate::matrix::Matrix;
 
 /// A function that can be called by name.
 #[derive(Debug)]
@@ -51,6 +53,10 @@ pub enum Driver {
     Quantile,
     /// Element by element, alone or with an operand.
     Elementwise(Operation),
+    /// One of two values, as a condition says.
+    Where,
+    /// Running sums, down the columns or along the rows.
+    Cumsum,
     /// Nulls asked for, filled or made.
     Choice(Choice),
     /// Each row with a row of another matrix, or with one vector.
@@ -126,6 +132,8 @@ pub enum NullRule {
     Propagates,
     /// Gives a value for each null element, and null only where that is null too, or the row.
     Fills,
+    /// Gives null where the condition is null, or what it chooses.
+    Chooses,
     /// Gives no null element; null rows stay.
     Answers,
     /// Gives a null row, or null, for a row with any null.
@@ -149,6 +157,10 @@ impl NullRule {
                 "Null elements take the value; where that is null too, the result is null. A null row \
                  stays null."
             }
+            Self::Chooses => {
+                "Null where the condition is null, or the value that it chooses. A row is null where the \
+                 condition's is, or where all that it chooses is of null rows."
+            }
             Self::Answers => "No element of the result is null. A null row stays null.",
             Self::WholeRows => "A row that is null, or has a null element, is null in the result.",
             Self::DropsRows => "Rows that are null, or have a null element, are left out.",
@@ -166,9 +178,15 @@ impl Function {
     ///
     /// Those of the function, and for arguments and options that it does not take.
     pub fn call(&'static self, arguments: &[Value], options: &Options) -> Result<Value> {
-        run::call(self.name, || match arguments {
-            [Value::Ragged(x), others @ ..] => ragged::call(self, x, others, options),
-            _ => self.call_here(arguments, options),
+        run::call(self.name, || {
+            let result = match ragged::place(arguments) {
+                Some(at) => ragged::call(self, at, arguments, options)?,
+                None => self.call_here(arguments, options)?,
+            };
+            match Checked::new(self.options, options)?.flag("keepdims") {
+                true => kept_dimensions(self.per(options)?, arguments, result),
+                false => Ok(result),
+            }
         })
     }
 
@@ -189,9 +207,9 @@ impl Function {
     ///
     /// As [`call`](Self::call), as far as arguments and options go.
     pub fn explain(&'static self, arguments: &[Value], options: &Options) -> Result<Vec<Pass>> {
-        run::call(self.name, || match arguments {
-            [Value::Ragged(x), others @ ..] => ragged::explain(self, x, others, options),
-            _ => self.explain_here(arguments, options),
+        run::call(self.name, || match ragged::place(arguments) {
+            Some(at) => ragged::explain(self, at, arguments, options),
+            None => self.explain_here(arguments, options),
         })
     }
 
@@ -211,6 +229,8 @@ impl Function {
             Driver::Statistic(statistic) => reduce::bind(statistic, call),
             Driver::Quantile => quantile::bind(call),
             Driver::Elementwise(operation) => arithmetic::bind(operation, call),
+            Driver::Where => conditional::bind(call),
+            Driver::Cumsum => cumulative::bind(call),
             Driver::Choice(choice) => choice::bind(choice, call),
             Driver::Pairs(metric) => pairs::bind(metric, call),
             Driver::Transform(transform) => transform::bind(transform, call),
@@ -219,6 +239,23 @@ impl Function {
             Driver::TopK => top_k::bind(call),
             Driver::Transpose => transpose::bind(call),
         }
+    }
+
+    /// Whether it takes yes and no for its argument `i`, as they are.
+    pub(super) fn takes_flags(&self, i: usize) -> bool {
+        self.driver == Driver::Where && i == 0
+    }
+
+    /// Whether it takes yes and no as 1 and 0 for its first argument.
+    pub(super) fn counts_flags(&self) -> bool {
+        matches!(
+            self.driver,
+            Driver::Statistic(_)
+                | Driver::Quantile
+                | Driver::Cumsum
+                | Driver::Elementwise(Operation::Cast)
+                | Driver::Choice(Choice::IsNull)
+        )
     }
 
     pub(super) fn has_option(&self, name: &str) -> bool {
@@ -235,6 +272,22 @@ impl Function {
     pub fn keeps_columns(&self) -> bool {
         self.gives == Gives::Rows && !matches!(self.driver, Driver::Product(_))
     }
+}
+
+/// What a reduction gives, with as many dimensions as the first argument had.
+fn kept_dimensions(per: Per, arguments: &[Value], result: Value) -> Result<Value> {
+    let array = match &result {
+        Value::Scalar(array) | Value::Vector(array) => array,
+        _ => return Ok(result),
+    };
+    let x = arguments.first().and_then(Value::as_matrix);
+    let kept = match (per, x) {
+        (Per::Column, Some(x)) => x.one_row(array)?,
+        (Per::Column, None) | (Per::Row | Per::Matrix, _) => {
+            Matrix::reshape(array, 1)?.into_lists()?
+        }
+    };
+    Ok(Value::Matrix(kept))
 }
 
 /// All functions, family by family.

@@ -5,8 +5,9 @@ use arrow_schema::DataType;
 
 use super::options::Checked;
 use super::product::Product;
+use super::reduce::Statistic;
 use super::registry::{ArgumentKind, Driver, Function, Gives};
-use super::{Options, Per, ReduceOptions, real_type};
+use super::{Options, Per, ReduceOptions, conditional, real_type};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
 use crate::memory::Gather as _;
@@ -113,8 +114,8 @@ impl Function {
     ///
     /// For options that the function does not have.
     pub fn is_row_by_row(&'static self, options: &Options) -> Result<bool> {
-        let is_by_columns =
-            matches!(self.driver, Driver::Transform(_)) && self.per(options)? != Per::Row;
+        let is_by_columns = matches!(self.driver, Driver::Transform(_) | Driver::Cumsum)
+            && self.per(options)? != Per::Row;
         Ok(!is_by_columns && self.keeps_rows(options)?)
     }
 
@@ -127,6 +128,8 @@ impl Function {
         Ok(match self.driver {
             Driver::Statistic(_) | Driver::Quantile => self.per(options)? == Per::Row,
             Driver::Elementwise(_)
+            | Driver::Where
+            | Driver::Cumsum
             | Driver::Choice(_)
             | Driver::Pairs(_)
             | Driver::Transform(_)
@@ -142,7 +145,11 @@ impl Function {
     /// For options that the function does not have.
     pub fn reduce_options(&'static self, options: &Options) -> Result<(Per, ReduceOptions)> {
         let per = self.per(options)?;
-        run::call(self.name, || Ok((per, Checked::new(self.options, options)?.reduce())))
+        run::call(self.name, || {
+            let options = Checked::new(self.options, options)?;
+            options.refuse_kept_dimensions()?;
+            Ok((per, options.reduce()))
+        })
     }
 
     /// What one result is made from, or what is measured, by its own axis or by the option.
@@ -161,6 +168,8 @@ impl Function {
             return Err(Error::Arguments { expected, got });
         }
         let x = &arguments[0];
+        let flags = ArgumentType { element: DataType::UInt8, shape: x.shape };
+        let x = if x.element == DataType::Boolean && self.counts_flags() { &flags } else { x };
         if !x.element.is_numeric() || matches!(x.element, DataType::Decimal128(..)) {
             let got = x.element.clone();
             return Err(Error::Type { expected: super::NUMBERS, got });
@@ -169,9 +178,15 @@ impl Function {
             Shape::Matrix { rows, width } => (rows, width),
             Shape::Vector | Shape::Number => (None, Some(1)),
         };
+        let seen =
+            options.dtype().map(|dtype| ArgumentType { element: dtype.clone(), shape: x.shape });
+        let x = seen.as_ref().unwrap_or(x);
         let real = || real_type(&x.element).clone();
         let per = self.axis.unwrap_or_else(|| options.per());
         let reduced = match per {
+            Per::Row if options.flag("keepdims") => ResultKind::Rows { width: Some(1) },
+            Per::Matrix if options.flag("keepdims") => ResultKind::Columns { width: Some(1) },
+            Per::Column if options.flag("keepdims") => ResultKind::Columns { width },
             Per::Matrix => ResultKind::Number,
             Per::Column => ResultKind::PerColumn { width },
             Per::Row => ResultKind::PerRow,
@@ -183,6 +198,8 @@ impl Function {
                 let cast = options.element_type("type");
                 (operation.result_type(&x.element, cast), ResultKind::Like)
             }
+            Driver::Cumsum => (Statistic::Sum.result_type(&x.element), ResultKind::Like),
+            Driver::Where => chosen(arguments),
             Driver::Choice(choice) => (choice.result_type(&x.element), ResultKind::Like),
             Driver::Pairs(_) => {
                 let is_vector = |argument: &ArgumentType| argument.shape == Shape::Vector;
@@ -235,4 +252,26 @@ impl Function {
         let second = self.arguments.get(1).map(|argument| argument.kind);
         matches!(second, Some(ArgumentKind::Number | ArgumentKind::Row))
     }
+}
+
+/// What a choice between the second and the third argument gives.
+fn chosen(arguments: &[ArgumentType]) -> (DataType, ResultKind) {
+    let [condition, values @ ..] = arguments else { return (DataType::Null, ResultKind::Like) };
+    let typed = |value: Option<&'_ ArgumentType>| match value {
+        Some(value) if value.shape != Shape::Number => Some(value.element.clone()),
+        _ => None,
+    };
+    let [x, y] = [typed(values.first()), typed(values.get(1))];
+    let whole = values.iter().all(|value| value.element.is_integer());
+    let element = conditional::result_type(x.as_ref(), y.as_ref(), whole);
+    let width = |value: &ArgumentType| match value.shape {
+        Shape::Matrix { width, .. } => Some(width),
+        Shape::Vector | Shape::Number => None,
+    };
+    // Of a condition that is one value per row, the rows of what it chooses.
+    let kind = match (width(condition), values.iter().find_map(width)) {
+        (None, Some(width)) => ResultKind::Rows { width },
+        _ => ResultKind::Like,
+    };
+    (element, kind)
 }

@@ -94,6 +94,7 @@ impl Description {
             min_count: count("min_count")?,
             ddof: count("ddof")?,
             order,
+            dtype: None,
         };
         let element = element_type(text_of("element")?).ok_or_else(wrong)?;
         Ok(Self { statistic, per, options, element, width: count("width")? })

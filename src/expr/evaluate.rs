@@ -217,19 +217,20 @@ impl<'c> Graph<'c> {
         parts: &[Part],
         options: &Options,
     ) -> Result<Options> {
-        let is_operand =
-            (function.arguments.get(1)).is_some_and(|a| a.kind == ArgumentKind::Operand);
         let has_axis = function.options.iter().any(|option| option.name == "axis");
-        let (Some(y), Some(part)) = (arguments.get(1), parts.get(1)) else {
-            return Ok(options.clone());
-        };
-        if !is_operand || !has_axis || options.get("axis").is_some() || !y.is_row_by_row()? {
+        if !has_axis || options.get("axis").is_some() {
             return Ok(options.clone());
         }
-        Ok(match self.gives_numbers(*part)? {
-            true => options.clone().set("axis", 0),
-            false => options.clone(),
-        })
+        // The first is what the others line up with, unless it is one of them.
+        let first = usize::from(function.driver != Driver::Where);
+        let operands = arguments.iter().zip(parts).zip(function.arguments).skip(first);
+        for ((y, part), argument) in operands {
+            let is_operand = argument.kind == ArgumentKind::Operand && y.is_row_by_row()?;
+            if is_operand && self.gives_numbers(*part)? {
+                return Ok(options.clone().set("axis", 0));
+            }
+        }
+        Ok(options.clone())
     }
 
     /// Whether a part that is made row by row is one number for each row.
@@ -258,6 +259,11 @@ impl<'c> Graph<'c> {
 
     fn role(&self, part: Part) -> Role {
         let Kind::Call { function, options, .. } = &self.parts[part].1 else { return Role::Alone };
+        // What is seen in another type, or reshaped, is not as it lies.
+        let is_set = |name| options.get(name).is_some();
+        if is_set("dtype") || is_set("keepdims") {
+            return Role::Alone;
+        }
         match function.driver {
             Driver::Elementwise(_) => Role::Step,
             Driver::Transform(_) if function.per(options).is_ok_and(|per| per == Per::Row) => {

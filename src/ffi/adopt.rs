@@ -71,6 +71,15 @@ impl Adoption<'_> {
             // SAFETY: lists have an offset more than they are.
             let offsets = unsafe { self.buffer(array.buffer(1), (end + 1) * size, size) }?;
             data = data.add_buffer(offsets);
+        } else if let Some(size) = check::view_size(data_type) {
+            for i in [1, 2] {
+                // SAFETY: as many offsets and sizes as there are views; where they lead is looked at
+                // when they are read.
+                data = data.add_buffer(unsafe { self.buffer(array.buffer(i), end * size, size) }?);
+            }
+        } else if *data_type == DataType::Boolean {
+            // SAFETY: a bit for each element up to the last.
+            data = data.add_buffer(unsafe { self.buffer(array.buffer(1), end.div_ceil(8), 1) }?);
         } else if let Some(size) = data_type.primitive_width() {
             // SAFETY: as long as its elements, of which `check` saw that their bytes do not
             // overflow.
@@ -83,7 +92,9 @@ impl Adoption<'_> {
         match data_type {
             DataType::FixedSizeList(field, _)
             | DataType::List(field)
-            | DataType::LargeList(field) => {
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field) => {
                 data = data.add_child_data(child(0, field.data_type())?);
             }
             DataType::Struct(fields) => {

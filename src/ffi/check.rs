@@ -254,6 +254,7 @@ unsafe fn level(array: &FFI_ArrowArray, data_type: &DataType) -> Result<bool, Pr
     let (buffers, children) = match data_type {
         DataType::FixedSizeList(..) => (1, 1),
         DataType::List(_) | DataType::LargeList(_) => (2, 1),
+        DataType::ListView(_) | DataType::LargeListView(_) => (3, 1),
         DataType::Struct(fields) => (1, fields.len()),
         _ => (2, 0),
     };
@@ -287,6 +288,17 @@ unsafe fn level(array: &FFI_ArrowArray, data_type: &DataType) -> Result<bool, Pr
         fits(Some(end.div_ceil(8)), 1)?;
     }
     let mut misaligned = false;
+    if buffers == 3 {
+        let size = view_size(data_type).unwrap_or(8);
+        fits(Some(end), size)?;
+        for (i, what) in [(1, "offsets"), (2, "sizes")] {
+            let values = array.buffer(i);
+            if values.is_null() && end > 0 {
+                return Err(format!("has {end} list views but no buffer for their {what}"));
+            }
+            misaligned |= length > 0 && !(values as usize).is_multiple_of(size);
+        }
+    }
     if buffers == 2 {
         let values = array.buffer(1);
         let (count, size) = match offset_size(data_type) {
@@ -298,7 +310,7 @@ unsafe fn level(array: &FFI_ArrowArray, data_type: &DataType) -> Result<bool, Pr
             return Err(format!("has {end} elements but no buffer for them"));
         }
         // What has no rows is not read.
-        misaligned = length > 0 && !(values as usize).is_multiple_of(size);
+        misaligned |= length > 0 && !(values as usize).is_multiple_of(size);
     }
 
     for i in 0..children {
@@ -319,7 +331,10 @@ unsafe fn level(array: &FFI_ArrowArray, data_type: &DataType) -> Result<bool, Pr
                 (field.data_type(), needed)
             }
             // What lists need is in their offsets, see `offsets`.
-            DataType::List(field) | DataType::LargeList(field) => (field.data_type(), 0),
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field) => (field.data_type(), 0),
             DataType::Struct(fields) => (fields[i].data_type(), end),
             _ => continue,
         };
@@ -338,6 +353,15 @@ pub(crate) fn offset_size(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::List(_) => Some(4),
         DataType::LargeList(_) => Some(8),
+        _ => None,
+    }
+}
+
+/// Bytes of an offset, and of a size, of list views; `None` for other types.
+pub(crate) fn view_size(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::ListView(_) => Some(4),
+        DataType::LargeListView(_) => Some(8),
         _ => None,
     }
 }

@@ -47,6 +47,10 @@ operations! {
     Minimum(a, b) => (if a.is_nan() || a.precedes(b) { a } else { b }, false);
     /// The larger; NaN if either is, and +0 is larger than −0.
     Maximum(a, b) => (if a.is_nan() || b.precedes(a) { a } else { b }, false);
+    /// `a`, or `b` if that is larger; a NaN of `a` stays.
+    AtLeast(a, b) => (if a < b { b } else { a }, false);
+    /// `a`, or `b` if that is smaller; a NaN of `a` stays.
+    AtMost(a, b) => (if a > b { b } else { a }, false);
     /// `-a`
     Negate(a, _) => a.negative();
     /// `a` without its sign.

@@ -114,10 +114,10 @@ macro_rules! wide {
 }
 
 wide! {
-    f32: f32;
+    f32: f32 i8 i16 u8 u16;
     f64: f32 f64 i8 i16 i32 i64 u8 u16 u32 u64;
     i64: i8 i16 i32 i64 u8 u16 u32;
-    u64: u64;
+    u64: u8 u16 u32 u64;
 }
 
 impl Wide<f32> for f16 {

@@ -15,6 +15,7 @@ mod arith;
 mod both;
 mod convert;
 mod counts;
+mod cumulate;
 mod double;
 mod element;
 mod exact;
@@ -46,14 +47,15 @@ pub(crate) use affine::{
 };
 pub(crate) use arg::{ArgExtreme, Indexed};
 pub(crate) use arith::{
-    Abs, Add, Binary, Clip, Divide, Divisor, Equal, Exp, Greater, GreaterEqual, Identity, IsFinite,
-    IsNan, Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual, Power, Reversed,
-    Round, RoundDecimals, Sign, Sqrt, Square, Subtract, each, each_scalar, each_scalar_streaming,
-    each_streaming, repeat_each,
+    Abs, Add, AtLeast, AtMost, Binary, Clip, Divide, Divisor, Equal, Exp, Greater, GreaterEqual,
+    Identity, IsFinite, IsNan, Less, LessEqual, Log, Maximum, Minimum, Multiply, Negate, NotEqual,
+    Power, Reversed, Round, RoundDecimals, Sign, Sqrt, Square, Subtract, each, each_scalar,
+    each_scalar_streaming, each_streaming, repeat_each,
 };
 pub(crate) use both::Both;
 pub(crate) use convert::{Flag, Narrow, Stored, Wide, read, write};
 pub(crate) use counts::{Counts, count_columns, count_rows};
+pub(crate) use cumulate::{Accumulate, running, running_columns};
 pub(crate) use element::{Element, Integer, Real};
 pub(crate) use exact::ExactSum;
 pub(crate) use exp::exp_each;

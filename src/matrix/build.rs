@@ -9,8 +9,11 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::{
-    Chunk, Column, Form, Matrix, Values, expand, list, size_of_element, some_nulls, tensor, union,
+    Chunk, Column, Form, Matrix, Values, common_type, expand, list, size_of_element, some_nulls,
+    tensor, union,
 };
+use crate::buffer::Output;
+use crate::dispatch::run;
 use crate::error::{Error, Result};
 use crate::memory::{self, Gather as _};
 
@@ -68,7 +71,7 @@ impl Matrix {
     /// [`Error::Reshape`] if the length is no multiple of the width, [`Error::Type`] if the array
     /// is not of numbers.
     pub fn reshape(array: &dyn Array, width: usize) -> Result<Self> {
-        let (element, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
+        let (element, column) = numbers(array, array.data_type())?;
         let len = array.len();
         let rows = match len.checked_rem(width) {
             Some(0) => len / width,
@@ -128,7 +131,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// [`Error::MixedColumns`] or [`Error::Rows`] if the columns differ in type or length.
+    /// [`Error::Rows`] if the columns differ in length.
     pub fn from_columns(columns: &[ArrayRef]) -> Result<Self> {
         memory::caught(|| {
             let fields = columns
@@ -163,7 +166,7 @@ impl Matrix {
 
     /// The same matrix, said to have elements of another type: for results that keep its form.
     pub(crate) fn retyped(&self, element: &DataType) -> Self {
-        if self.element == *element {
+        if self.element == *element && !self.is_converted() {
             return self.clone();
         }
         let field = |field: &FieldRef| {
@@ -273,26 +276,44 @@ fn with_leaf(of: &DataType, element: &DataType) -> DataType {
     }
 }
 
-/// The element type and values of an array of numbers.
-pub(super) fn numbers(array: &dyn Array) -> Option<(DataType, Column)> {
+/// The element type and values of an array of numbers, in a column of type `of`. A yes or no takes a
+/// byte here, so that the bits of Arrow are copied.
+pub(super) fn numbers(array: &dyn Array, of: &DataType) -> Result<(DataType, Column)> {
     use DataType::{Float16, Float32, Float64};
     let element = array.data_type();
-    if !(element.is_integer() || matches!(element, Float16 | Float32 | Float64)) {
-        return None;
+    if let Some(flags) = array.as_boolean_opt() {
+        let bits = flags.values();
+        let mut values = Output::<u8>::new(flags.len())?;
+        run::in_steps(0..flags.len(), FLAGS_AT_ONCE, |range| {
+            let bits = bits.slice(range.start, range.len());
+            values[range].iter_mut().zip(&bits).for_each(|(out, bit)| *out = bit.into());
+            Ok(())
+        })?;
+        let nulls = some_nulls(flags.nulls());
+        return Ok((DataType::Boolean, Column { values: values.into_buffer(), nulls }));
     }
-    let size = element.primitive_width()?;
+    if !(element.is_integer() || matches!(element, Float16 | Float32 | Float64)) {
+        return Err(unaccepted(of));
+    }
+    let size = element.primitive_width().unwrap_or(0);
     let data = array.to_data();
-    let start = data.offset().checked_mul(size)?;
-    let values = data.buffers().first()?.slice_with_length(start, data.len().checked_mul(size)?);
-    Some((element.clone(), Column { values, nulls: some_nulls(data.nulls()) }))
+    let start = data.offset() * size;
+    let values = match data.buffers() {
+        [values, ..] => values.slice_with_length(start, data.len() * size),
+        [] => return Err(unaccepted(of)),
+    };
+    Ok((element.clone(), Column { values, nulls: some_nulls(data.nulls()) }))
 }
+
+/// Bits that are copied before an interrupt is looked at.
+const FLAGS_AT_ONCE: usize = 1 << 20;
 
 pub(crate) fn unaccepted(got: &DataType) -> Error {
     Error::Type { expected: ACCEPTED, got: got.clone() }
 }
 
 pub(super) fn chunk(rows: usize, values: Values, row_nulls: Option<NullBuffer>) -> Chunk {
-    Chunk { rows, values, row_nulls, inner_nulls: Vec::new() }
+    Chunk { rows, values, row_nulls, inner_nulls: Vec::new(), stored: Vec::new() }
 }
 
 fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
@@ -314,7 +335,7 @@ fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
         })?;
         values = list.values().as_ref();
     }
-    let (element, mut column) = numbers(values).ok_or_else(|| unaccepted(array.data_type()))?;
+    let (element, mut column) = numbers(values, array.data_type())?;
     let inner_nulls = nulls.split_off(1);
     // A null list between the rows and the elements makes its elements null.
     let mut lists_per_row = 1usize;
@@ -326,20 +347,9 @@ fn fixed_size_lists(array: &dyn Array) -> Result<Matrix> {
         }
     }
     let row_nulls = nulls.pop().flatten();
-    let chunk = Chunk { rows, values: Values::Rows(column), row_nulls, inner_nulls };
+    let values = Values::Rows(column);
+    let chunk = Chunk { rows, values, row_nulls, inner_nulls, stored: Vec::new() };
     Matrix::one_chunk(element, width, Form::Lists(levels), chunk)
-}
-
-/// An error that says which column has which type.
-fn mixed_columns(columns: &[ArrayRef], form: &Form) -> Error {
-    let names: Vec<&str> = match form {
-        Form::Struct(fields) => fields.iter().map(|field| field.name().as_str()).gather(),
-        Form::Batch(schema) => schema.fields().iter().map(|field| field.name().as_str()).gather(),
-        _ => Vec::new(),
-    };
-    let types = columns.iter().map(|column| column.data_type().clone());
-    let columns = names.into_iter().map(str::to_owned).zip(types).gather();
-    Error::MixedColumns { columns }
 }
 
 pub(super) fn by_columns(
@@ -348,24 +358,22 @@ pub(super) fn by_columns(
     nulls: Option<&NullBuffer>,
     form: Form,
 ) -> Result<Matrix> {
-    let mut element: Option<DataType> = None;
+    let mut stored = memory::with_capacity(columns.len());
     let mut parts = memory::with_capacity(columns.len());
     for array in columns {
-        let (this, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
-        match &element {
-            Some(first) if *first != this => {
-                return Err(mixed_columns(columns, &form));
-            }
-            _ => element = Some(this),
-        }
+        let (element, column) = numbers(array, array.data_type())?;
+        stored.push(element);
         if array.len() != rows {
             return Err(Error::Rows { what: "every column", expected: rows, got: array.len() });
         }
         memory::push(&mut parts, column);
     }
     // No columns have no type; float64 is what NumPy gives an empty array.
-    let element = element.unwrap_or(DataType::Float64);
+    let element = common_type(stored.iter()).unwrap_or(DataType::Float64);
     let width = parts.len();
-    let chunk = chunk(rows, Values::Columns(Arc::new(parts)), some_nulls(nulls));
+    let mut chunk = chunk(rows, Values::Columns(Arc::new(parts)), some_nulls(nulls));
+    if stored.iter().any(|stored| *stored != element) {
+        chunk.stored = stored;
+    }
     Matrix::one_chunk(element, width, form, chunk)
 }

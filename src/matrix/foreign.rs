@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field};
 
-use super::build::chunk;
+use super::build::{by_columns, chunk};
 use super::scattered::{Scattered, Strided, span};
 use super::{Form, Matrix, Number, Values, unaccepted};
 use crate::error::{Error, Result};
@@ -46,6 +47,35 @@ impl Matrix {
             self.form = Form::Lists(vec![(item, size)]);
         }
         Ok(self)
+    }
+}
+
+impl Matrix {
+    /// One number for each column, as a matrix of one row: of a table, a table of its columns; else
+    /// a list, or nested ones of the same sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if the width does not fit a fixed-size list.
+    pub(crate) fn one_row(&self, numbers: &ArrayRef) -> Result<Self> {
+        let element = numbers.data_type();
+        let form = self.retyped(element).form;
+        if let Form::Batch(_) | Form::Struct(_) = form {
+            let columns: Vec<ArrayRef> = (0..self.width).map(|c| numbers.slice(c, 1)).collect();
+            return by_columns(&columns, 1, None, form);
+        }
+        if self.width == 0 {
+            let lists = new_empty_array(&DataType::new_fixed_size_list(element.clone(), 0, true));
+            return Self::try_from(&lists);
+        }
+        let row = Self::reshape(numbers, self.width)?;
+        match form {
+            Form::Lists(levels) => {
+                let field = self.retyped(element).field;
+                Ok(Self { form: Form::Lists(levels), field, ..row })
+            }
+            _ => row.into_lists(),
+        }
     }
 }
 
@@ -236,6 +266,58 @@ mod runs {
             matches!(self.form, Form::Batch(_))
         }
 
+        /// Each chunk by itself.
+        pub(crate) fn chunk_slices(&self) -> impl Iterator<Item = Self> {
+            self.chunks.iter().map(|chunk| {
+                let chunks = vec![chunk.clone()];
+                Self { rows: chunk.rows, chunks, ..self.clone() }
+            })
+        }
+
+        /// The elements of its one chunk, if they lie row by row.
+        pub(crate) fn one_column(&self) -> Option<Column> {
+            match self.chunks.as_slice() {
+                [chunk] if chunk.stored.is_empty() => match &chunk.values {
+                    Values::Rows(column) => Some(column.clone()),
+                    Values::Columns(_) | Values::Scattered(_) => None,
+                },
+                _ => None,
+            }
+        }
+
+        /// A copy of all numbers, row by row.
+        ///
+        /// # Errors
+        ///
+        /// No memory, or an interrupt.
+        pub(crate) fn row_major(&self) -> Result<Buffer> {
+            match &self.element {
+                DataType::Float16 | DataType::Float32 => self.copied_rows::<f32>(),
+                DataType::Float64 => self.copied_rows::<f64>(),
+                DataType::UInt64 => self.copied_rows::<u64>(),
+                _ => self.copied_rows::<i64>(),
+            }
+        }
+
+        fn copied_rows<T: Number>(&self) -> Result<Buffer> {
+            let view = self.view::<T>()?;
+            let writer = T::writer(&self.element).ok_or_else(|| unaccepted(&self.element))?;
+            let size = writer.size;
+            let mut out = Output::<u8>::new(self.rows * self.width * size)?;
+            let mut scratch = Scratch::new();
+            run::in_steps(0..self.rows * self.width, RUN, |range| {
+                let mut at = range.start * size;
+                for (part, piece) in view.flat_pieces(range) {
+                    let bytes = piece.len() * size;
+                    let x = part.flat(piece, T::default(), &mut scratch);
+                    writer.write(x, &mut out[at..at + bytes]);
+                    at += bytes;
+                }
+                Ok(())
+            })?;
+            Ok(out.into_buffer())
+        }
+
         /// The rows of each chunk.
         pub(crate) fn chunk_rows(&self) -> impl ExactSizeIterator<Item = usize> {
             self.chunks.iter().map(|chunk| chunk.rows)
@@ -245,7 +327,7 @@ mod runs {
         /// in several runs or some are null.
         pub(crate) fn one_run(&self) -> Option<Buffer> {
             let [chunk] = self.chunks.as_slice() else { return None };
-            if self.has_nulls() {
+            if self.has_nulls() || !chunk.stored.is_empty() {
                 return None;
             }
             match &chunk.values {

@@ -3,9 +3,9 @@
 use arrow_array::{Array, GenericListArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
-use super::build::{chunk, numbers, unaccepted};
+use super::build::{chunk, numbers};
 use super::scattered::{Offsets, Scattered};
-use super::{Column, Form, Matrix, Values, some_nulls};
+use super::{Column, Form, Matrix, Values, size_of_element, some_nulls};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
 
@@ -18,8 +18,8 @@ pub(super) fn uniform<O: OffsetSizeTrait>(
     list: &GenericListArray<O>,
     form: Form,
 ) -> Result<Matrix> {
-    let (element, column) = numbers(list.values()).ok_or_else(|| unaccepted(list.data_type()))?;
-    let size = element.primitive_width().unwrap_or(0);
+    let (element, column) = numbers(list.values(), list.data_type())?;
+    let size = size_of_element(&element).unwrap_or(0);
     let nulls = some_nulls(list.nulls());
     let rows = list.len();
     let (width, has_room) = width_of_rows(list.value_offsets(), nulls.as_ref())?;

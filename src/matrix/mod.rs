@@ -10,11 +10,16 @@
 
 mod bits;
 mod build;
+mod common;
 mod count;
 mod foreign;
 mod list;
 mod mask;
+#[cfg(feature = "python")]
+mod nested;
 mod nulls;
+#[cfg(feature = "python")]
+mod padded;
 #[cfg(feature = "python")]
 mod plain;
 mod ragged;
@@ -38,9 +43,14 @@ use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 
 pub(crate) use bits::{Bits, expand, from_bits, from_bools, from_words, null_at, union};
 pub(crate) use build::unaccepted;
+pub(crate) use common::common_type;
 pub(crate) use count::count;
 pub use foreign::Strides;
 pub(crate) use mask::{Mask, fill_null};
+#[cfg(feature = "python")]
+pub(crate) use nested::{as_lists, can_be_lists};
+#[cfg(feature = "python")]
+pub(crate) use padded::Filling;
 #[cfg(feature = "python")]
 pub(crate) use plain::dense_numbers;
 pub use ragged::Ragged;
@@ -107,6 +117,9 @@ pub(crate) struct Chunk {
     /// Nulls of the lists between the outermost and the elements, outermost first. They are part
     /// of the element nulls already; kept so that the type can be rebuilt.
     pub(crate) inner_nulls: Vec<Option<NullBuffer>>,
+    /// The types that elements are stored in, where those are not the matrix's own, in which they
+    /// are read: one for all, or one for each column.
+    pub(crate) stored: Vec<DataType>,
 }
 
 /// How the numbers of a chunk lie.
@@ -133,6 +146,15 @@ impl Values {
 }
 
 impl Chunk {
+    /// The type that a column is stored in, of a matrix of `element`.
+    pub(crate) fn stored<'a>(&'a self, column: usize, element: &'a DataType) -> &'a DataType {
+        match self.stored.as_slice() {
+            [] => element,
+            [one] => one,
+            each => &each[column],
+        }
+    }
+
     fn row_is_valid(&self, row: usize) -> bool {
         self.row_nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
@@ -197,6 +219,18 @@ impl Matrix {
         self.field.as_ref()
     }
 
+    /// Whether its rows are tensors whose elements do not lie in the order of their dimensions.
+    pub(crate) fn is_permuted(&self) -> bool {
+        self.field.as_ref().is_some_and(|field| tensor::is_permuted(field))
+    }
+
+    /// The shape of its rows, if they are tensors.
+    #[cfg(feature = "python")]
+    pub(crate) fn tensor_shape(&self) -> Option<Vec<usize>> {
+        let shape = tensor::numbers(self.field.as_ref()?, "shape")?;
+        shape.into_iter().map(|len| usize::try_from(len).ok()).collect()
+    }
+
     pub(crate) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
@@ -243,6 +277,9 @@ impl Matrix {
         let mut first = 0;
         for chunk in &self.chunks {
             let Values::Rows(column) = &chunk.values else { return None };
+            if !chunk.stored.is_empty() {
+                return None;
+            }
             memory::push(&mut all, (first, chunk.rows, column.values.as_slice()));
             first += chunk.rows;
         }
@@ -259,7 +296,9 @@ impl Matrix {
     /// value.
     pub(crate) fn dense_values<T: Number>(&self) -> Option<&[T]> {
         match self.chunks.as_slice() {
-            [Chunk { values: Values::Rows(column), .. }] if T::reader(&self.element)?.is_same => {
+            [Chunk { values: Values::Rows(column), stored, .. }]
+                if stored.is_empty() && T::reader(&self.element)?.is_same =>
+            {
                 Some(column.values.typed_data())
             }
             _ => None,

@@ -66,14 +66,16 @@ impl Matrix {
 
     /// The matrix as such a column; `None` if it is none.
     pub(crate) fn to_dense(&self) -> Option<FFI_ArrowArray> {
-        let [Chunk { rows, values: Values::Rows(column), row_nulls: None, inner_nulls }] =
-            self.chunks.as_slice()
+        let [chunk] = self.chunks.as_slice() else { return None };
+        let Chunk { rows, values: Values::Rows(column), row_nulls: None, inner_nulls, stored } =
+            chunk
         else {
             return None;
         };
         let is_one_level = matches!(&self.form, Form::Lists(levels) if levels.len() == 1);
         let has_bits = self.element == DataType::Boolean;
-        if !is_one_level || has_bits || column.nulls.is_some() || !inner_nulls.is_empty() {
+        let is_own = inner_nulls.is_empty() && stored.is_empty();
+        if !is_one_level || has_bits || column.nulls.is_some() || !is_own {
             return None;
         }
         let numbers = numbers(rows * self.width, column.values.clone())?;

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeListArray, ListArray, OffsetSizeTrait};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 
 use super::build::{chunk, numbers};
 use super::rebuild::primitive;
 use super::scattered::{Offsets, Scattered};
-use super::{Bits, Column, Form, Matrix, Values, from_bits, some_nulls, unaccepted, union};
+use super::{
+    Bits, Column, Form, Matrix, Values, from_bits, size_of_element, some_nulls, unaccepted, union,
+};
 use crate::buffer::{Output, collected, vec_with_capacity};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
@@ -120,6 +122,24 @@ impl Ragged {
         Error::Ragged { expected: expected.unwrap_or(0), row: 0, got: 0 }
     }
 
+    /// The error that names the first row whose length is not that of `other`, if there is one. A
+    /// null row has none, and what it is paired with must be null too.
+    pub(crate) fn same_lengths(&self, other: &Self) -> Result<()> {
+        if self.rows != other.rows {
+            let (expected, got) = (other.rows, self.rows);
+            return Err(Error::Rows { what: "y", expected, got });
+        }
+        let lengths = |lists: &Self| {
+            let all = lists.chunks.iter().flat_map(|chunk| chunk.ends.windows(2));
+            collected(all.map(|ends| (ends[1] - ends[0]) as usize))
+        };
+        let pairs = lengths(self)?.into_iter().zip(lengths(other)?);
+        match pairs.enumerate().find(|(_, (got, expected))| got != expected) {
+            Some((row, (got, expected))) => Err(Error::Ragged { expected, row, got }),
+            None => Ok(()),
+        }
+    }
+
     /// The rows that are not null: their number in all, their chunk, and their number in it.
     fn valid_rows(&self) -> impl Iterator<Item = (usize, &RaggedChunk, usize)> {
         let mut first = 0;
@@ -166,7 +186,8 @@ impl Ragged {
     pub(crate) fn with_elements(&self, elements: &Matrix) -> Result<Self> {
         let mut chunks = vec_with_capacity(self.chunks.len())?;
         for (own, array) in self.chunks.iter().zip(elements.to_arrays()?) {
-            memory::push(&mut chunks, RaggedChunk { elements: computed(&array)?, ..own.clone() });
+            let elements = numbers(&array, array.data_type())?.1;
+            memory::push(&mut chunks, RaggedChunk { elements, ..own.clone() });
         }
         Ok(self.of(elements.element_type(), chunks))
     }
@@ -196,7 +217,7 @@ impl Ragged {
             return Err(Error::Rows { what: "y", expected: self.rows, got });
         }
         let element = per_row.element_type();
-        let size = element.primitive_width().unwrap_or(0);
+        let size = size_of_element(element).unwrap_or(0);
         let mut values = Output::<u8>::new(self.elements() * size)?;
         let mut starts =
             collected(self.valid_rows().map(|(row, chunk, at)| (row, chunk.range(at).len())))?;
@@ -206,7 +227,7 @@ impl Ragged {
         let mut rows = starts.iter().peekable();
         let mut first = 0;
         for array in per_row.to_arrays()? {
-            let (_, column) = numbers(&array).ok_or_else(|| unaccepted(array.data_type()))?;
+            let (_, column) = numbers(&array, array.data_type())?;
             while let Some((row, len)) = rows.next_if(|(row, _)| *row < first + array.len()) {
                 let from = (row - first) * size;
                 let is_valid = column.nulls.as_ref().is_none_or(|n| n.is_valid(row - first));
@@ -270,12 +291,12 @@ impl Ragged {
     ///
     /// No memory, or an interrupt.
     pub(crate) fn numbers(&self, to: &DataType, of: &[(ArrayRef, Vec<usize>)]) -> Result<ArrayRef> {
-        let size = to.primitive_width().unwrap_or(0);
+        let size = size_of_element(to).unwrap_or(0);
         let mut values = Output::<u8>::new(self.rows * size)?;
         values.fill(0);
         let mut valid = crate::buffer::vec_of(false, self.rows)?;
         for (array, rows) in of {
-            let (_, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
+            let (_, column) = numbers(array, array.data_type())?;
             run::in_steps(0..rows.len(), ROWS_AT_ONCE, |some| {
                 for i in some {
                     let (from, to) = (i * size, rows[i] * size);
@@ -296,7 +317,7 @@ impl Ragged {
     ///
     /// No memory, or an interrupt.
     pub(crate) fn rows_from(&self, to: &DataType, of: &[(Matrix, Vec<usize>)]) -> Result<Self> {
-        let size = to.primitive_width().unwrap_or(0);
+        let size = size_of_element(to).unwrap_or(0);
         let mut firsts = vec_with_capacity(self.chunks.len())?;
         let mut all = vec_with_capacity(self.chunks.len())?;
         let mut first = 0;
@@ -313,7 +334,7 @@ impl Ragged {
             let mut left = rows.iter();
             for array in results.to_arrays()? {
                 let lists = array.as_fixed_size_list();
-                let (_, column) = numbers(lists.values()).ok_or_else(|| unaccepted(to))?;
+                let (_, column) = numbers(lists.values(), to)?;
                 let width = usize::try_from(lists.value_length()).unwrap_or(0);
                 let bits = column.nulls.as_ref().map(Bits::new);
                 for (i, row) in left.by_ref().take(lists.len()).enumerate() {
@@ -345,6 +366,93 @@ impl Ragged {
             memory::push(&mut chunks, without_elements_under_nulls(made, size)?);
         }
         Ok(self.of(to, chunks))
+    }
+
+    /// The rows of a matrix as lists, which all have its width.
+    ///
+    /// # Errors
+    ///
+    /// No memory for elements that do not lie one behind the other.
+    #[cfg(feature = "python")]
+    pub(crate) fn from_matrix(matrix: &Matrix) -> Result<Self> {
+        let element = matrix.element_type().clone();
+        let width = matrix.width();
+        let item = Arc::new(Field::new_list_field(element.clone(), true));
+        let name = matrix.field().map_or("", |field| field.name().as_str()).to_owned();
+        let field = Arc::new(Field::new(name, DataType::LargeList(item), true));
+        let mut chunks = Vec::new();
+        for part in matrix.chunk_slices() {
+            let rows = part.rows();
+            let size = size_of_element(&element).unwrap_or(0);
+            let elements = match part.one_column() {
+                Some(column) => column,
+                None => Column { values: part.row_major()?, nulls: part.element_nulls(0..rows)? },
+            };
+            let ends = collected((0..=rows).map(|row| (row * width) as i64))?.into();
+            let row_nulls = part.row_nulls(0..rows)?;
+            let chunk = RaggedChunk { rows, elements, ends, row_nulls };
+            chunks.push(without_elements_under_nulls(chunk, size)?);
+        }
+        Ok(Self { element, field, rows: matrix.rows(), chunks })
+    }
+
+    /// Chunks.
+    #[cfg(feature = "python")]
+    pub(super) fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The rows and the elements of a chunk.
+    #[cfg(feature = "python")]
+    pub(super) fn chunk_elements(&self, chunk: usize) -> (usize, &Column) {
+        (self.chunks[chunk].rows, &self.chunks[chunk].elements)
+    }
+
+    /// The elements of a row of a chunk; `None` of a null row.
+    #[cfg(feature = "python")]
+    pub(super) fn row_range(&self, chunk: usize, row: usize) -> Option<Range<usize>> {
+        let chunk = &self.chunks[chunk];
+        chunk.is_valid(row).then(|| chunk.range(row))
+    }
+
+    /// At most `width` elements of each row: the first.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    #[cfg(feature = "python")]
+    pub(crate) fn truncated(&self, width: usize) -> Result<Self> {
+        let size = size_of_element(&self.element).unwrap_or(0);
+        let mut chunks = vec_with_capacity(self.chunks.len())?;
+        for own in &self.chunks {
+            if (0..own.rows).all(|row| own.range(row).len() <= width) {
+                chunks.push(own.clone());
+                continue;
+            }
+            let kept = |row: usize| own.range(row).len().min(width);
+            let total = (0..own.rows).map(kept).sum::<usize>();
+            let mut values = Output::<u8>::new(total * size)?;
+            let mut valid = vec_with_capacity(total)?;
+            let mut ends = vec_with_capacity(own.rows + 1)?;
+            ends.push(0i64);
+            run::in_steps(0..own.rows, ROWS_AT_ONCE, |rows| {
+                for row in rows {
+                    let from = own.range(row).start;
+                    let (at, len) = (valid.len() * size, kept(row));
+                    values[at..at + len * size]
+                        .copy_from_slice(&own.elements.values[from * size..(from + len) * size]);
+                    let nulls = own.elements.nulls.as_ref();
+                    let is_valid = |i: usize| nulls.is_none_or(|nulls| nulls.is_valid(i));
+                    valid.extend((from..from + len).map(is_valid));
+                    ends.push(valid.len() as i64);
+                }
+                Ok(())
+            })?;
+            let nulls = some_nulls(Some(&from_bits(total, |i| valid[i])?));
+            let elements = Column { values: values.into_buffer(), nulls };
+            chunks.push(RaggedChunk { elements, ends: ends.into(), ..own.clone() });
+        }
+        Ok(Self { chunks, ..self.clone() })
     }
 
     /// The field of the column.
@@ -395,20 +503,10 @@ impl Ragged {
     }
 }
 
-/// The elements of an array of numbers, or a byte for each of flags.
-fn computed(array: &ArrayRef) -> Result<Column> {
-    let Some(flags) = array.as_boolean_opt() else {
-        let (_, column) = numbers(array).ok_or_else(|| unaccepted(array.data_type()))?;
-        return Ok(column);
-    };
-    let bytes = collected(flags.values().iter().map(u8::from))?;
-    Ok(Column { values: Buffer::from_vec(bytes), nulls: some_nulls(flags.nulls()) })
-}
-
 /// The rows of a list array: offsets from 0 on, in 64 bits, and no elements under nulls.
 fn lists<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> Result<RaggedChunk> {
-    let (element, column) = numbers(list.values()).ok_or_else(|| unaccepted(list.data_type()))?;
-    let size = element.primitive_width().unwrap_or(0);
+    let (element, column) = numbers(list.values(), list.data_type())?;
+    let size = size_of_element(&element).unwrap_or(0);
     let offsets = list.value_offsets();
     let (first, last) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
     let ends = collected(offsets.iter().map(|end| (end.as_usize() - first) as i64))?;

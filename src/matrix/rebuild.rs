@@ -49,7 +49,12 @@ impl Matrix {
             let fields = columns_of(&chunk.values);
             let columns: Vec<ArrayRef> = fields
                 .iter()
-                .map(|column| self.column_to_array(column, chunk.row_nulls.clone(), chunk.rows))
+                .enumerate()
+                .map(|(c, column)| {
+                    let nulls = union(column.nulls.clone(), chunk.row_nulls.clone())?;
+                    let stored = chunk.stored(c, &self.element);
+                    primitive(stored, column.values.clone(), chunk.rows, nulls)
+                })
                 .try_gather()?;
             let fields = nullable_where_needed(schema.fields(), &columns);
             let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
@@ -168,7 +173,11 @@ impl Matrix {
     fn columns_to_array(&self, columns: &[Column], chunk: &Chunk) -> Result<ArrayRef> {
         let arrays: Vec<ArrayRef> = columns
             .iter()
-            .map(|column| self.column_to_array(column, None, chunk.rows))
+            .enumerate()
+            .map(|(c, column)| {
+                let stored = chunk.stored(c, &self.element);
+                primitive(stored, column.values.clone(), chunk.rows, column.nulls.clone())
+            })
             .try_gather()?;
         let fields = match &self.form {
             Form::Struct(fields) => nullable_where_needed(fields, &arrays),

@@ -96,7 +96,7 @@ impl<'x> Like<'x> {
                 }
             };
             let inner_nulls = if whole_rows { Vec::new() } else { chunk.inner_nulls.clone() };
-            Ok(Chunk { rows: chunk.rows, values, row_nulls, inner_nulls })
+            Ok(Chunk { rows: chunk.rows, values, row_nulls, inner_nulls, stored: Vec::new() })
         });
         let chunks = chunks.try_gather()?;
         Ok(x.retyped(&to).with_chunks(chunks))

@@ -52,18 +52,19 @@ impl Matrix {
 
     fn chunk_of(&self, chunk: &Chunk, rows: Range<usize>) -> Chunk {
         let len = rows.len();
-        let size = size_of_element(&self.element).unwrap_or(0);
+        let size = |column| size_of_element(chunk.stored(column, &self.element)).unwrap_or(0);
         let cut = |nulls: &Option<NullBuffer>, each: usize| {
             some_nulls(nulls.as_ref().map(|n| n.slice(rows.start * each, len * each)).as_ref())
         };
-        let column = |column: &Column, width: usize| Column {
+        let column = |column: &Column, width: usize, size: usize| Column {
             values: column.values.slice_with_length(rows.start * width * size, len * width * size),
             nulls: cut(&column.nulls, width),
         };
         let values = match &chunk.values {
-            Values::Rows(all) => Values::Rows(column(all, self.width)),
+            Values::Rows(all) => Values::Rows(column(all, self.width, size(0))),
             Values::Columns(all) => {
-                Values::Columns(Arc::new(all.iter().map(|c| column(c, 1)).gather()))
+                let all = all.iter().enumerate();
+                Values::Columns(Arc::new(all.map(|(c, own)| column(own, 1, size(c))).gather()))
             }
             Values::Scattered(elements) => Values::Scattered(Box::new(elements.after(&rows))),
         };
@@ -75,7 +76,8 @@ impl Matrix {
             cut(nulls, lists_per_row)
         });
         let inner_nulls = inner_nulls.gather();
-        Chunk { rows: len, values, row_nulls: cut(&chunk.row_nulls, 1), inner_nulls }
+        let stored = chunk.stored.clone();
+        Chunk { rows: len, values, row_nulls: cut(&chunk.row_nulls, 1), inner_nulls, stored }
     }
 
     /// Whether both have the same shape and element type, nulls in the same places, and equal

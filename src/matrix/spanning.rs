@@ -3,8 +3,8 @@
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use super::build::{chunk, numbers, unaccepted};
-use super::{Bits, Column, Form, Matrix, Values, from_bools};
+use super::build::{chunk, numbers};
+use super::{Bits, Column, Form, Matrix, Values, from_bools, size_of_element};
 use crate::buffer::{Output, vec_with_capacity};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -87,13 +87,10 @@ impl Open {
         let (pieces, len) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.len));
         let mut columns: Vec<(DataType, Column)> = vec_with_capacity(pieces.len())?;
         for piece in &pieces {
-            memory::push(
-                &mut columns,
-                numbers(piece).ok_or_else(|| unaccepted(piece.data_type()))?,
-            );
+            memory::push(&mut columns, numbers(piece, piece.data_type())?);
         }
         let Some((element, _)) = columns.first() else { return Ok(None) };
-        let size = element.primitive_width().unwrap_or(0);
+        let size = size_of_element(element).unwrap_or(0);
         let mut values = Output::<u8>::new(len * size)?;
         let mut valid = vec_with_capacity(len)?;
         for (_, Column { values: own, nulls }) in &columns {

@@ -151,13 +151,14 @@ macro_rules! numbers {
 }
 
 numbers! {
-    f32 = Float32Type, from Float16 f16, Float32 f32, Boolean Flag;
+    f32 = Float32Type, from Float16 f16, Float32 f32, Int8 i8, Int16 i16, UInt8 u8, UInt16 u16,
+        Boolean Flag;
     // Every type: what functions that give floats compute on.
     f64 = Float64Type, from Float16 f16, Float32 f32, Float64 f64, Int8 i8, Int16 i16, Int32 i32,
         Int64 i64, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64, Boolean Flag;
     i64 = Int64Type, from Int8 i8, Int16 i16, Int32 i32, Int64 i64, UInt8 u8, UInt16 u16,
         UInt32 u32, Boolean Flag;
-    u64 = UInt64Type, from UInt64 u64, Boolean Flag;
+    u64 = UInt64Type, from UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64, Boolean Flag;
 }
 
 /// Integers that are narrower than what kernels compute on: sums, differences and products alone

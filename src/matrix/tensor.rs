@@ -20,10 +20,7 @@ pub(super) fn check(field: &Field, width: usize) -> Result<()> {
     let Ok(Value::Object(metadata)) = serde_json::from_str::<Value>(text) else {
         return refuse(format!("its metadata is no JSON object: {text:?}"));
     };
-    let numbers = |key: &str| -> Option<Vec<u64>> {
-        metadata.get(key)?.as_array()?.iter().map(Value::as_u64).collect()
-    };
-    let Some(shape) = numbers("shape") else {
+    let Some(shape) = numbers(field, "shape") else {
         return refuse("its metadata has no shape".to_owned());
     };
     let product = shape.iter().try_fold(1u64, |product, n| product.checked_mul(*n));
@@ -32,12 +29,34 @@ pub(super) fn check(field: &Field, width: usize) -> Result<()> {
     }
     match metadata.get("permutation") {
         None | Some(Value::Null) => Ok(()),
-        Some(_) => match numbers("permutation") {
-            Some(order) if order.iter().copied().eq(0..order.len() as u64) => Ok(()),
+        Some(_) => match numbers(field, "permutation") {
+            Some(order) if is_order(&order) && order.len() == shape.len() => Ok(()),
             order => refuse(format!(
-                "permutation {order:?} would change the order of the columns; \
-                 store the tensors in row-major order first"
+                "permutation {order:?} is no order of the {} dimensions",
+                shape.len()
             )),
         },
     }
+}
+
+/// Whether each dimension is named once.
+fn is_order(order: &[u64]) -> bool {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    sorted.into_iter().eq(0..order.len() as u64)
+}
+
+/// Whole numbers of the metadata of a tensor field.
+pub(super) fn numbers(field: &Field, key: &str) -> Option<Vec<u64>> {
+    if field.extension_type_name() != Some(NAME) {
+        return None;
+    }
+    let metadata: Value = serde_json::from_str(field.extension_type_metadata()?).ok()?;
+    metadata.get(key)?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+/// Whether the elements of its rows do not lie in the order of their dimensions.
+pub(super) fn is_permuted(field: &Field) -> bool {
+    let order = numbers(field, "permutation");
+    order.is_some_and(|order| !order.iter().copied().eq(0..order.len() as u64))
 }

@@ -56,10 +56,15 @@ impl<'a, T: Number> View<'a, T> {
     /// The view of a matrix; `None` if its elements are not read as `T`.
     pub(super) fn new(matrix: &'a Matrix) -> Option<Self> {
         let reader = T::reader(&matrix.element)?;
-        let slice = |column: &'a Column| Slice {
-            bytes: column.values.as_slice(),
-            reader,
-            nulls: column.nulls.as_ref().map(Bits::new),
+        let element = &matrix.element;
+        // As a column of a chunk is stored.
+        let slice = |chunk: &'a Chunk, (c, column): (usize, &'a Column)| {
+            let reader = match chunk.stored.is_empty() {
+                true => reader,
+                false => T::reader(chunk.stored(c, element))?,
+            };
+            let nulls = column.nulls.as_ref().map(Bits::new);
+            Some(Slice { bytes: column.values.as_slice(), reader, nulls })
         };
         let mut first = 0;
         let parts = matrix
@@ -67,18 +72,28 @@ impl<'a, T: Number> View<'a, T> {
             .iter()
             .map(|chunk| {
                 let store = match &chunk.values {
-                    Values::Rows(column) => Store::Rows(slice(column)),
-                    Values::Columns(columns) => Store::Columns(columns.iter().map(slice).gather()),
-                    Values::Scattered(rows) => Store::Scattered(rows, reader),
+                    Values::Rows(column) => Store::Rows(slice(chunk, (0, column))?),
+                    Values::Columns(columns) => {
+                        let mut all = memory::with_capacity(columns.len());
+                        for column in columns.iter().enumerate() {
+                            memory::push(&mut all, slice(chunk, column)?);
+                        }
+                        Store::Columns(all)
+                    }
+                    Values::Scattered(rows) => {
+                        Store::Scattered(rows, T::reader(chunk.stored(0, element))?)
+                    }
                 };
                 let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
                 let (rows, width) = (chunk.rows, matrix.width);
                 let level = reader.level;
                 let part = Part { first, rows, width, store, row_nulls, level, chunk };
                 first += chunk.rows;
-                part
+                Some(part)
             })
-            .gather();
+            .map(|part| part.ok_or(()))
+            .try_gather()
+            .ok()?;
         Some(Self { rows: matrix.rows, width: matrix.width, parts })
     }
 

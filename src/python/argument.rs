@@ -148,6 +148,25 @@ fn taken<'py>(
     Ok(Taken { value, origin })
 }
 
+/// Takes an object whose rows may be of any lengths, which are vectors.
+pub(super) fn take_rows<'py>(
+    function: &'static str,
+    x: &Argument,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<(Value, Origin<'py>)> {
+    match view(function, x, object, None)? {
+        (Seen::Ragged(lists), origin) => Ok((Value::Ragged(lists), origin)),
+        (Seen::Matrix(matrix), origin) if !matrix.is_vector() => {
+            Ok((Value::Matrix(matrix), origin))
+        }
+        _ => {
+            let expected = "a column of lists";
+            let got = "plain numbers".to_owned();
+            Err(Error::Argument { argument: x.name, expected, got }.in_function(function).into())
+        }
+    }
+}
+
 /// Takes an object that has to be a matrix.
 pub(super) fn take_matrix<'py>(
     function: &'static str,

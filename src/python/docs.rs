@@ -91,7 +91,12 @@ fn takes(kind: OptionKind) -> String {
         OptionKind::Count(_) => "int".to_owned(),
         OptionKind::Order => "{1, 2, inf}".to_owned(),
         OptionKind::Choice(words) => format!("{{'{}'}}", words.join("', '")),
-        OptionKind::Bound => "number or None".to_owned(),
+        OptionKind::Fill => "number or None".to_owned(),
+        OptionKind::Along(_) => "{0, 1, -1}".to_owned(),
+        OptionKind::OptionalType => {
+            "str, or a type of pyarrow, NumPy, polars or Python, or None".to_owned()
+        }
+        OptionKind::Bound => "number, list of them, or None".to_owned(),
         OptionKind::Fraction => "number from 0 to 1".to_owned(),
         OptionKind::Type => "str, or a type of pyarrow, NumPy, polars or Python".to_owned(),
     }

@@ -29,7 +29,6 @@ impl Kind {
         match error.kind() {
             Error::Type { .. }
             | Error::Mixed { .. }
-            | Error::MixedColumns { .. }
             | Error::Columns { .. }
             | Error::Arguments { .. }
             | Error::Argument { .. }

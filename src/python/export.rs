@@ -71,6 +71,15 @@ pub(super) fn give<'py>(
         },
         Value::Ragged(lists) => lists::given(py, origin, lists),
         Value::Vector(array) => match origin {
+            Origin::PyArrowArray(_) | Origin::PyArrowChunked
+                if !*is_per_row && tensor_shape(*x).is_some() =>
+            {
+                // One number for each element of a tensor: lists that lie as they do.
+                let shape = tensor_shape(*x).unwrap_or_default();
+                let width = shape[1..].iter().product();
+                let tensor = Matrix::reshape(&array, width)?.shaped(&shape[1..])?;
+                as_origin(py, &Origin::PyArrowArray(py.None().into_bound(py)), function, tensor)
+            }
             Origin::NumPy => {
                 let shape = x.filter(|_| !*is_per_row).map(Matrix::row_shape);
                 let numbers = numpy::returned(py, Matrix::reshape(&array, 1)?, false)?;
@@ -111,6 +120,12 @@ pub(super) fn give<'py>(
             results::named(py, function, results.collect::<PyResult<_>>()?)
         }
     }
+}
+
+/// The shape of the rows of a column of tensors of two or more dimensions, none of them empty.
+fn tensor_shape(x: Option<&Matrix>) -> Option<Vec<usize>> {
+    let shape = x?.tensor_shape()?;
+    (shape.len() > 1 && !shape.contains(&0)).then_some(shape)
 }
 
 /// One number, or None for a null.

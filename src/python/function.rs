@@ -350,13 +350,14 @@ impl PyFunction {
                 OptionValue::Count(n) => options.set_item(option.name, n)?,
                 OptionValue::Number(n) => options.set_item(option.name, n)?,
                 OptionValue::Text(word) => options.set_item(option.name, word)?,
+                OptionValue::List(_) => {}
             }
         }
         Ok(options)
     }
 
     /// What each option may be: ``"axis"``, ``"flag"``, ``"count"``, ``"order"``, ``"bound"``,
-    /// ``"fraction"``, ``"type"``, or a tuple of the words to choose from.
+    /// ``"fraction"``, ``"type"``, ``"optional_type"``, ``"along"``, or a tuple of the words to choose from.
     #[getter]
     fn option_kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kinds = PyDict::new(py);
@@ -366,6 +367,9 @@ impl PyFunction {
                 OptionKind::Flag(_) => "flag",
                 OptionKind::Count(_) => "count",
                 OptionKind::Order => "order",
+                OptionKind::Along(_) => "along",
+                OptionKind::OptionalType => "optional_type",
+                OptionKind::Fill => "fill",
                 OptionKind::Bound => "bound",
                 OptionKind::Fraction => "fraction",
                 OptionKind::Type => "type",
@@ -385,14 +389,16 @@ impl PyFunction {
         self.0.axis.and_then(axis)
     }
 
-    /// What runs it: ``"statistic"``, ``"quantile"``, ``"elementwise"``, ``"choice"``,
-    /// ``"pairs"``, ``"transform"``, ``"product"``, ``"columns"``, ``"top_k"`` or ``"transpose"``.
+    /// What runs it: ``"statistic"``, ``"quantile"``, ``"elementwise"``, ``"where"``,
+    /// ``"cumsum"``, ``"choice"``, ``"pairs"``, ``"transform"``, ``"product"``, ``"columns"``, ``"top_k"`` or ``"transpose"``.
     #[getter]
     fn driver(&self) -> &'static str {
         match self.0.driver {
             Driver::Statistic(_) => "statistic",
             Driver::Quantile => "quantile",
             Driver::Elementwise(_) => "elementwise",
+            Driver::Where => "where",
+            Driver::Cumsum => "cumsum",
             Driver::Choice(_) => "choice",
             Driver::Pairs(_) => "pairs",
             Driver::Transform(_) => "transform",

@@ -21,7 +21,7 @@ use crate::compute::Value;
 use crate::compute::is_number;
 use crate::error::Error;
 use crate::ffi::{self, Checked, can_be_matrix};
-use crate::matrix::{Matrix, unaccepted};
+use crate::matrix::{Matrix, as_lists, can_be_lists, unaccepted};
 use crate::memory::{self, Gather as _};
 
 /// Arrow data as it came.
@@ -113,7 +113,10 @@ impl Imported {
     fn seen(self, is_table: Option<bool>, width: Option<usize>) -> crate::Result<Seen> {
         let (field, arrays, misaligned) = match self {
             Self::Dense(matrix) => return as_wide(matrix, width).map(Seen::Matrix),
-            Self::Arrays { field, arrays, misaligned } => (field, arrays, misaligned),
+            Self::Arrays { field, arrays, misaligned } => {
+                let (field, arrays) = as_lists(field, arrays)?;
+                (field, arrays, misaligned)
+            }
         };
         let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
         let is_table = || is_table.unwrap_or_else(|| !has_nulls());
@@ -121,7 +124,8 @@ impl Imported {
             (DataType::Struct(_), width) if only_vectors(&field).is_some() && is_table() => {
                 let only = only_vectors(&field).unwrap_or(&field);
                 let columns = arrays.iter().map(|table| Arc::clone(table.as_struct().column(0)));
-                let value = Value::from_field(only, &columns.gather())?;
+                let (only, columns) = as_lists(Arc::clone(only), columns.gather())?;
+                let value = Value::from_field(&only, &columns)?;
                 match value {
                     Value::Matrix(matrix) => Value::Matrix(as_wide(matrix, width)?),
                     other => other,
@@ -256,7 +260,13 @@ pub(super) fn pointer<T>(
 unsafe fn field(function: &'static str, schema: &FFI_ArrowSchema) -> PyResult<FieldRef> {
     // SAFETY: the caller's promise.
     let field = unsafe { ffi::field(schema) }.map_err(|error| error.in_function(function))?;
-    if !can_be_matrix(field.data_type()) {
+    let is_only = |field: &Field| match field.data_type() {
+        DataType::Struct(fields) => {
+            matches!(&fields[..], [only] if can_be_lists(only.data_type()))
+        }
+        other => can_be_lists(other),
+    };
+    if !can_be_matrix(field.data_type()) && !is_only(&field) {
         return Err(of_columns(field.data_type()).in_function(function).into());
     }
     Ok(Arc::new(field))

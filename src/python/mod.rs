@@ -26,6 +26,7 @@ mod matrix;
 mod numpy;
 mod option;
 mod origin;
+mod pad;
 mod pandas;
 mod plugin;
 mod requested;
@@ -53,6 +54,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<accumulator::PyAccumulator>()?;
     groups::add_to(m)?;
     plugin::add_to(m)?;
+    pad::add_to(m)?;
     expression::add_to(m)?;
     fit::add_to(m)?;
     m.add_class::<explain::PyExplanation>()?;

@@ -18,9 +18,11 @@ use pyo3::types::{PyMemoryView, PyTuple};
 
 use super::errors::{Kind, detached};
 use super::origin::NumPy;
+use crate::buffer::Output;
 use crate::compute::registry::{self, Driver};
+use crate::dispatch::run;
 use crate::error::Error;
-use crate::matrix::{Matrix, Ragged, Strides};
+use crate::matrix::{self, Matrix, Ragged, Strides};
 use crate::memory;
 
 /// What an object of the buffer protocol is seen as.
@@ -91,6 +93,7 @@ pub(super) fn seen(
         return Err(refused(function, object, Some(buffer.format())));
     };
     let mask = mask.and_then(|mask| mask.bytes);
+    let is_flags = element == DataType::Boolean;
     let matrix = match (buffer.shape().len(), buffer.shape()) {
         (0, _) => return Ok(Seen::Number),
         (1, &[len]) => vector(function, buffer, element, mask, len, width.unwrap_or(1)),
@@ -101,11 +104,12 @@ pub(super) fn seen(
         (2, &[rows, columns]) => two_dimensional(function, buffer, element, mask, rows, columns),
         (_, shape) => {
             let shape = memory::copied(&shape);
-            return rows_of_tensors(function, buffer, element, mask.is_some(), &shape, width)
-                .map(Seen::Matrix);
+            let matrix = rows_of_tensors(function, buffer, element, mask, &shape, width)?;
+            return Ok(Seen::Matrix(if is_flags { matrix.as_flags() } else { matrix }));
         }
     };
-    Ok(Seen::Matrix(matrix.map_err(|error| error.in_function(function))?))
+    let matrix = matrix.map_err(|error| error.in_function(function))?;
+    Ok(Seen::Matrix(if is_flags { matrix.as_flags() } else { matrix }))
 }
 
 /// Whether it is an array of no dimension.
@@ -179,16 +183,16 @@ fn rows_of_tensors(
     function: &'static str,
     buffer: PyUntypedBuffer,
     element: DataType,
-    is_masked: bool,
+    mask: Option<PyUntypedBuffer>,
     shape: &[usize],
     width: Option<usize>,
 ) -> PyResult<Matrix> {
     let keeps_shape = function == "as_matrix"
-        || registry::get_function(function).is_ok_and(|function| {
-            matches!(
-                function.driver,
-                Driver::Statistic(_) | Driver::Elementwise(_) | Driver::Transform(_)
-            )
+        || registry::get_function(function).is_ok_and(|function| match function.driver {
+            Driver::Statistic(_) | Driver::Quantile | Driver::Elementwise(_) => true,
+            Driver::Transform(_) | Driver::Choice(_) | Driver::Cumsum | Driver::Where => true,
+            Driver::Pairs(_) | Driver::Product(_) | Driver::Columns(_) => false,
+            Driver::TopK | Driver::Transpose => false,
         });
     let dimensions = shape.len();
     let refused = |expected: &str| {
@@ -198,22 +202,85 @@ fn rows_of_tensors(
         let flat = "x.reshape(len(x), -1) is one of them";
         return Err(refused(&format!("an array of 1 or 2 dimensions ({flat})")));
     }
-    if is_masked || width.is_some() || !buffer.is_c_contiguous() || !is_aligned(&buffer) {
-        return Err(refused(
-            "an array of 1 or 2 dimensions, or one in C order without a mask \
-             (numpy.ascontiguousarray(x))",
-        ));
+    if width.is_some() {
+        return Err(refused("an array of 1 or 2 dimensions, as width is given"));
     }
     let (rows, rest) = (shape[0], &shape[1..]);
     let columns = rest.iter().product::<usize>();
-    let matrix = if columns == 0 || rows == 0 {
+    if columns == 0 || rows == 0 {
         return Err(refused("an array of 1 or 2 dimensions where there are no elements"));
-    } else {
-        primitive(&element, shared(buffer), rows * columns)
-            .and_then(|flat| Matrix::reshape(&flat, columns)?.shaped(rest))
+    }
+    let is_dense = mask.is_none() && buffer.is_c_contiguous() && is_aligned(&buffer);
+    let flat = match is_dense {
+        true => {
+            let flat = primitive(&element, shared(buffer), rows * columns);
+            flat.and_then(|flat| Matrix::reshape(&flat, columns))
+        }
+        // A row whose elements do not lie at one step from each other has to be copied.
+        false => gathered(function, &buffer, mask.as_ref(), &element, shape),
     };
-    Ok(matrix.map_err(|error| error.in_function(function))?)
+    Ok(flat.and_then(|flat| flat.shaped(rest)).map_err(|error| error.in_function(function))?)
 }
+
+/// A copy of the elements of an array of any strides and a mask, row by row.
+fn gathered(
+    function: &'static str,
+    buffer: &PyUntypedBuffer,
+    mask: Option<&PyUntypedBuffer>,
+    element: &DataType,
+    shape: &[usize],
+) -> crate::Result<Matrix> {
+    let elements = shape.iter().product::<usize>();
+    let size = buffer.item_size();
+    let mut values = Output::<u8>::new(elements * size)?;
+    copied(buffer, shape, size, &mut values)?;
+    let columns = elements / shape[0];
+    let nulls = match mask {
+        None => None,
+        Some(mask) => {
+            let mut flags = Output::<u8>::new(elements)?;
+            copied(mask, shape, 1, &mut flags)?;
+            Some(matrix::from_bits(elements, |i| flags[i] == 0)?)
+        }
+    };
+    let reason = "a masked array, or one of other strides, of three or more dimensions";
+    let element = if *element == DataType::Boolean { &DataType::UInt8 } else { element };
+    let data = ArrayData::builder(element.clone()).len(elements).add_buffer(values.into_buffer());
+    let flat = make_array(data.nulls(nulls).build().map_err(arrow)?);
+    let rows = Matrix::reshape(&flat, columns).map_err(|error| error.in_function(function))?;
+    Ok(rows.with_copy(Some(reason)))
+}
+
+/// Copies the elements of an array of any strides, in C order.
+fn copied(
+    buffer: &PyUntypedBuffer,
+    shape: &[usize],
+    size: usize,
+    out: &mut [u8],
+) -> crate::Result<()> {
+    let start = buffer.buf_ptr().cast::<u8>();
+    let mut index = vec![0usize; shape.len()];
+    run::in_steps(0..out.len() / size, COPIED_AT_ONCE, |elements| {
+        for out in out[elements.start * size..elements.end * size].chunks_exact_mut(size) {
+            let steps = index.iter().zip(buffer.strides());
+            let at = steps.map(|(i, step)| *i as isize * step).sum::<isize>();
+            // SAFETY: by the buffer protocol, each index inside the shape leads by the strides to an
+            // element of `size` bytes, which stays there while the buffer is exported.
+            unsafe { std::ptr::copy_nonoverlapping(start.offset(at), out.as_mut_ptr(), size) };
+            for (i, len) in index.iter_mut().zip(shape).rev() {
+                *i += 1;
+                if *i < *len {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Elements that are copied before an interrupt is looked at.
+const COPIED_AT_ONCE: usize = 1 << 18;
 
 /// Columns that may each be seen by themselves, however few rows there are.
 const MANY_COLUMNS: usize = 1024;
@@ -282,6 +349,8 @@ fn arrow(error: ArrowError) -> Error {
 }
 
 fn primitive(element: &DataType, values: Buffer, len: usize) -> crate::Result<ArrayRef> {
+    // A byte each, as a matrix holds them; the caller sees to the name of the type.
+    let element = if *element == DataType::Boolean { &DataType::UInt8 } else { element };
     let data = ArrayData::builder(element.clone()).len(len).add_buffer(values);
     Ok(make_array(data.build().map_err(arrow)?))
 }
@@ -319,6 +388,7 @@ fn element(format: &CStr, size: usize) -> Option<DataType> {
     };
     // C's long has another size on another system: the item size says which it is.
     Some(match (code, size) {
+        (b'?', 1) => DataType::Boolean,
         (b'e', 2) => DataType::Float16,
         (b'f', 4) => DataType::Float32,
         (b'd', 8) => DataType::Float64,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use super::argument::number;
 use super::errors::Kind;
@@ -19,8 +19,12 @@ pub(super) fn take(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<OptionValue> {
     let value = match spec.kind {
-        OptionKind::Axis(_) | OptionKind::Bound if object.is_none() => Some(OptionValue::None),
-        OptionKind::Axis(_) => whole(object).map(|axis| match axis {
+        OptionKind::Axis(_) | OptionKind::Bound | OptionKind::Fill | OptionKind::OptionalType
+            if object.is_none() =>
+        {
+            Some(OptionValue::None)
+        }
+        OptionKind::Axis(_) | OptionKind::Along(_) => whole(object).map(|axis| match axis {
             OptionValue::Count(-1) => OptionValue::Count(1),
             other => other,
         }),
@@ -31,8 +35,12 @@ pub(super) fn take(
             Some(word) => Some(word),
             None => bound(function, spec.name, object)?,
         },
-        OptionKind::Bound | OptionKind::Fraction => bound(function, spec.name, object)?,
-        OptionKind::Type => type_name(object)?.map(OptionValue::Text),
+        OptionKind::Bound => match several(object)? {
+            Some(all) => bounds(function, spec.name, &all)?,
+            None => bound(function, spec.name, object)?,
+        },
+        OptionKind::Fill | OptionKind::Fraction => bound(function, spec.name, object)?,
+        OptionKind::Type | OptionKind::OptionalType => type_name(object)?.map(OptionValue::Text),
     };
     value.ok_or_else(|| {
         let wrong = refused(function, spec.name, spec.kind.expected(), object);
@@ -129,6 +137,36 @@ fn text(object: &Bound<'_, PyAny>) -> Option<OptionValue> {
 fn whole(object: &Bound<'_, PyAny>) -> Option<OptionValue> {
     let is_bool = object.is_instance_of::<PyBool>();
     (!is_bool).then(|| object.extract::<i64>().ok()).flatten().map(OptionValue::Count)
+}
+
+/// What an array or a list holds; none for what is no such thing.
+fn several<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let py = object.py();
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        return object.try_iter()?.collect::<PyResult<_>>().map(Some);
+    }
+    for method in [intern!(py, "to_pylist"), intern!(py, "tolist"), intern!(py, "to_list")] {
+        if object.hasattr(method)? {
+            let list = object.call_method0(method)?;
+            let is_list = list.is_instance_of::<PyList>();
+            return if is_list { several(&list) } else { Ok(None) };
+        }
+    }
+    Ok(None)
+}
+
+/// A bound for each column; none if one of them is none.
+fn bounds(
+    function: &'static str,
+    name: &'static str,
+    all: &[Bound<'_, PyAny>],
+) -> PyResult<Option<OptionValue>> {
+    let one = |object: &Bound<'_, PyAny>| match object.is_none() {
+        true => Ok(Some(OptionValue::None)),
+        false => bound(function, name, object),
+    };
+    let all = all.iter().map(one).collect::<PyResult<Option<Vec<_>>>>()?;
+    Ok(all.map(OptionValue::List))
 }
 
 /// A number of any library; none for what is no number.

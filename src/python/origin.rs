@@ -163,9 +163,9 @@ impl PyArrow {
             to_table: attribute(&module, "table")?,
             data_type: class(&module, "DataType")?,
             numbers: TYPES
-                .into_iter()
+                .iter()
                 .map(|(name, data_type)| {
-                    Some((data_type, module.call_method0(name).ok()?.unbind()))
+                    Some((data_type.clone(), module.call_method0(*name).ok()?.unbind()))
                 })
                 .collect::<Option<_>>()?,
         };

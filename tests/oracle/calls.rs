@@ -72,6 +72,7 @@ impl std::fmt::Display for Call {
             Other::Row(_) => "a row",
             Other::Column(_) => "a column",
             Other::Matrix(table) => &format!("a matrix of {}", table.rows.len()),
+            Other::Two(both) => &format!("{both:?}"),
         };
         write!(f, "{} with {kind}", self.function.name)?;
         self.options.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
@@ -138,7 +139,7 @@ pub fn calls(random: &mut Random, x: First<'_>, sample: Sample) -> Vec<Call> {
             }
         }
         for (second, Chosen { options, settings, .. }) in ways {
-            let arguments = second.value(x.element).into_iter().collect();
+            let arguments = second.values(x.element);
             let other = Arc::clone(&second.other);
             all.push(Call { function, other, settings, arguments, options });
         }
@@ -171,6 +172,20 @@ impl Second {
         Self { other: Arc::new(other), passed, axis, offset, is_extra: false }
     }
 
+    fn values(&self, element: &DataType) -> Vec<Value> {
+        match &*self.other {
+            Other::Two(both) => {
+                let one = |other: &Other| Self {
+                    other: Arc::new(other.clone()),
+                    passed: self.passed,
+                    ..*self
+                };
+                both.iter().filter_map(|other| one(other).value(element)).collect()
+            }
+            _ => self.value(element).into_iter().collect(),
+        }
+    }
+
     fn value(&self, element: &DataType) -> Option<Value> {
         let vector =
             |values: &[Option<Number>]| Value::Vector(numbers::array(element, values, self.offset));
@@ -197,7 +212,7 @@ impl Second {
                 lists(&table(1, values.iter().map(|v| vec![*v]).collect()), layout)
             }
             (Other::Matrix(table), Passed::AsLists(layout)) => lists(table, layout),
-            (Other::Matrix(_), Passed::Plainly) => panic!("a matrix has some layout"),
+            (Other::Matrix(_) | Other::Two(_), _) => panic!("a matrix has some layout"),
         })
     }
 }
@@ -205,6 +220,9 @@ impl Second {
 /// The second arguments of a function.
 fn seconds(random: &mut Random, function: &Function, x: First<'_>) -> Vec<Second> {
     let First { element, rows, width, nulls, draw } = x;
+    if function.name == "where" {
+        return choices(random, x);
+    }
     let [_, argument] = function.arguments else {
         assert_eq!(function.arguments.len(), 1, "no test calls {} with three", function.name);
         return vec![Second::new(Other::Nothing, Passed::Plainly, None, 0)];
@@ -287,6 +305,29 @@ fn seconds(random: &mut Random, function: &Function, x: First<'_>) -> Vec<Second
     all
 }
 
+/// The two values of a choice: numbers, rows and columns.
+fn choices(random: &mut Random, x: First<'_>) -> Vec<Second> {
+    let First { element, rows, width, nulls, draw } = x;
+    let offset = random.below(16);
+    let mut vector = |len: usize| -> Vec<Option<Number>> {
+        Table::random(random, element, (len, 1), nulls, draw).column(0)
+    };
+    let (row, column, one) = (vector(width), vector(rows), vector(1));
+    let scalar = one[0].unwrap_or_else(|| numbers::tame(element, random, true));
+    let made = |x: Other, y: Other, axis: Option<i64>| {
+        Second::new(Other::Two(Box::new([x, y])), Passed::Plainly, axis, offset)
+    };
+    // A vector beside another is one with it, element by element.
+    vec![
+        made(Other::Row(row.clone()), Other::Scalar(scalar), Some(1)),
+        made(Other::Integer(3), Other::Row(row), Some(1)),
+        made(Other::Column(column.clone()), Other::Integer(7), Some(0)),
+        made(Other::Scalar(scalar), Other::Column(column), Some(0)),
+        made(Other::Integer(1), Other::Integer(0), None),
+        made(Other::Number(0.5), Other::Integer(-1), None),
+    ]
+}
+
 /// A set of options.
 struct Chosen {
     axis: Option<OptionAxis>,
@@ -313,6 +354,7 @@ fn options(function: &Function, element: &DataType, second: &Second) -> Vec<Chos
     let axes: Vec<Option<OptionAxis>> = match kind("axis") {
         None => vec![None],
         Some(_) if takes_operand => vec![second.axis.map(Some)],
+        Some(OptionKind::Along(_)) => vec![None, Some(Some(0)), Some(Some(1))],
         Some(OptionKind::Axis(None)) => vec![None, Some(Some(0)), Some(Some(1))],
         Some(_) => vec![None, Some(None), Some(Some(0)), Some(Some(1))],
     };
@@ -367,7 +409,11 @@ fn bounds(element: &DataType) -> (i64, i64) {
 fn other_values(name: &str, kind: OptionKind, element: &DataType) -> Vec<OptionValue> {
     match (kind, name) {
         // Set by `options` itself.
-        (OptionKind::Axis(_), "axis") | (OptionKind::Type, "type") => vec![],
+        (OptionKind::Axis(_) | OptionKind::Along(_), "axis") => vec![],
+        (OptionKind::Type, "type") => vec![],
+        // Of which the tests from Python know more.
+        (OptionKind::Flag(false), "keepdims") => vec![],
+        (OptionKind::OptionalType, "dtype") => vec!["float64".into()],
         (OptionKind::Flag(true), "skip_nulls") | (OptionKind::Count(1), "min_count") => vec![],
         (OptionKind::Flag(true), "safe") => vec![false.into()],
         (OptionKind::Count(default), "ddof") => {
@@ -383,7 +429,9 @@ fn other_values(name: &str, kind: OptionKind, element: &DataType) -> Vec<OptionV
             words[1..].iter().map(|w| (*w).into()).collect()
         }
         // Behind them are other names of the same, see tests/registry.rs.
-        (OptionKind::Choice(words), "metric") => words[1..4].iter().map(|w| (*w).into()).collect(),
+        (OptionKind::Choice(words), "metric") => {
+            words[1..4].iter().chain(&["sqeuclidean"]).map(|w| (*w).into()).collect()
+        }
         (OptionKind::Bound, "min") => vec![bounds(element).0.into()],
         (OptionKind::Bound, "max") => {
             // And one that narrow integers cannot hold.

@@ -66,7 +66,7 @@ pub fn binary_to(x: &Table, y: &Other, to: &DataType, f: impl Fn(Number, Number)
         None => None,
     };
     let other = |row: usize, column: usize| match y {
-        Other::Nothing => panic!("arithmetic needs a second operand"),
+        Other::Nothing | Other::Two(_) => panic!("arithmetic needs one second operand"),
         Other::Number(_) | Other::Integer(_) => plain,
         Other::Scalar(value) => Some(*value),
         Other::Row(values) => values[column],
@@ -196,6 +196,49 @@ pub fn power(x: &Table, y: &Other) -> Answer {
         };
         exact.and_then(|x| integer(element, x)).ok_or(Fault::Overflow)
     })
+}
+
+/// The sums of each element and those before it, down the columns or along the rows: of floats in
+/// float64, of integers in 64 bits.
+pub fn cumsum(x: &Table, settings: &Settings) -> Answer {
+    let to = match &x.element {
+        float if float.is_floating() => float.clone(),
+        unsigned if unsigned.is_unsigned_integer() => DataType::UInt64,
+        _ => DataType::Int64,
+    };
+    let along = settings.axis == Some(1);
+    let sequences = if along { x.rows.len() } else { x.width };
+    let mut floats = vec![-0.0f64; sequences];
+    let mut wholes = vec![0i128; sequences];
+    let mut rows = Vec::new();
+    for (row, own) in x.rows.iter().enumerate() {
+        let Some(own) = own else {
+            rows.push(None);
+            continue;
+        };
+        let mut made = Vec::new();
+        for (column, value) in own.iter().enumerate() {
+            let i = if along { row } else { column };
+            made.push(match value {
+                None => None,
+                Some(Number::Float(v)) => {
+                    floats[i] += v;
+                    Some(rounded(&to, floats[i]))
+                }
+                Some(whole) => {
+                    wholes[i] += whole.to_i128();
+                    match integer(&to, wholes[i]) {
+                        Some(sum) => Some(sum),
+                        None => {
+                            return Err(Failure::Overflow { what: "row", index: row, into: to });
+                        }
+                    }
+                }
+            });
+        }
+        rows.push(Some(made));
+    }
+    Ok(Outcome::of_table(&Table { element: to, width: x.width, rows }))
 }
 
 pub fn sign(x: &Table) -> Answer {

@@ -94,6 +94,11 @@ pub fn l2(x: &[f64], y: &[f64]) -> Option<f64> {
     Some(squares(&over(x, by), &over(y, by)).sqrt() * f64::from(by).exp2())
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "a measure")]
+pub fn squared_l2(x: &[f64], y: &[f64]) -> Option<f64> {
+    Some(sum_of(x, y, |x, y| (x - y) * (x - y)))
+}
+
 /// Null for a zero vector, whatever the other is.
 pub fn cosine(x: &[f64], y: &[f64]) -> Option<f64> {
     let square = |x: &[f64]| sum_of(x, x, |x, y| x * y);

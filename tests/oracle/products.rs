@@ -129,6 +129,11 @@ pub fn pairwise(x: &Table, y: &Other, settings: &Settings) -> Answer {
                 let relative = if made_in == DataType::Float32 { -28f64 } else { -36f64 };
                 (value, relative.exp2() * value)
             }
+            "sqeuclidean" => {
+                let value = pairs::squared_l2(x, y)?;
+                let relative = if made_in == DataType::Float32 { -27f64 } else { -35f64 };
+                (value, relative.exp2() * value + smallest(&DataType::Float64))
+            }
             // In the order of additions, rounded once, or twice for float16.
             "l1" => (pairs::l1(x, y)?, 0.0),
             other => panic!("no metric {other}"),
@@ -224,6 +229,7 @@ pub fn top_k(x: &Table, query: &Other, settings: &Settings) -> Answer {
         "cosine" => (pairs::cosine, true),
         "dot" => (pairs::dot, true),
         "l2" => (pairs::l2, false),
+        "sqeuclidean" => (pairs::squared_l2, false),
         "l1" => (pairs::l1, false),
         other => panic!("no metric {other}"),
     };

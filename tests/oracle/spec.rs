@@ -20,6 +20,8 @@ pub enum Other {
     Row(Vec<Option<Number>>),
     Column(Vec<Option<Number>>),
     Matrix(Table),
+    /// Two arguments.
+    Two(Box<[Self; 2]>),
 }
 
 /// Which norm.
@@ -47,6 +49,8 @@ pub struct Settings {
     pub decimals: usize,
     pub q: f64,
     pub interpolation: String,
+    /// The type that the table is seen in.
+    pub dtype: Option<DataType>,
 }
 
 impl Default for Settings {
@@ -66,6 +70,7 @@ impl Default for Settings {
             decimals: 0,
             q: 0.5,
             interpolation: String::new(),
+            dtype: None,
         }
     }
 }
@@ -94,7 +99,12 @@ impl Settings {
             ("metric", OptionValue::Text(word)) => self.metric.clone_from(word),
             ("min", value) => self.min = bound(value),
             ("max", value) => self.max = bound(value),
-            ("type", OptionValue::None) => {}
+            ("type" | "dtype", OptionValue::None) => {}
+            ("keepdims", OptionValue::Flag(false)) => {}
+            ("dtype", OptionValue::Text(name)) => {
+                let known = numbers::TYPES.iter().find(|(known, _)| known == name);
+                self.dtype = Some(known.expect("a type").1.clone());
+            }
             ("type", OptionValue::Text(name)) => {
                 let known = numbers::TYPES.iter().find(|(known, _)| known == name);
                 self.to = known.expect("a type").1.clone();
@@ -130,6 +140,13 @@ pub type Answer = Result<Outcome, Failure>;
 
 /// The answer of a function. Panics for one it does not know: add its oracle here.
 pub fn answer(name: &str, x: &Table, y: &Other, settings: &Settings) -> Answer {
+    if let Some(dtype) = &settings.dtype {
+        let seen = |v: Option<Number>| v.map(|v| rounded(dtype, v.to_f64()));
+        let seen = |row: &Vec<Option<Number>>| row.iter().copied().map(seen).collect();
+        let rows = x.rows.iter().map(|row| row.as_ref().map(seen)).collect();
+        let x = Table { element: dtype.clone(), width: x.width, rows };
+        return answer(name, &x, y, &Settings { dtype: None, ..settings.clone() });
+    }
     let fixed = |axis| Settings { axis: Some(axis), ..settings.clone() };
     match name {
         "sum" => reduce::sum(x, settings),
@@ -168,6 +185,11 @@ pub fn answer(name: &str, x: &Table, y: &Other, settings: &Settings) -> Answer {
         "less_equal" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_le)),
         "equal" => comparison::compare(x, y, |order| order.is_some_and(Ordering::is_eq)),
         "not_equal" => comparison::compare(x, y, |order| order.is_none_or(Ordering::is_ne)),
+        "where" => match y {
+            Other::Two(both) => comparison::choose(x, &both[0], &both[1]),
+            other => panic!("where takes two values, not {other:?}"),
+        },
+        "cumsum" => elementwise::cumsum(x, settings),
         "is_null" => comparison::is_null(x),
         "fill_null" => comparison::fill_null(x, y),
         "nan_to_null" => comparison::nan_to_null(x),

@@ -26,6 +26,8 @@ fn nearness(width: usize, element: &DataType) -> f64 {
 /// Euclidean distances. In float64 whatever the elements are: in float32, the error bound of a
 /// product of wide rows is larger than most distances.
 pub(super) struct Distances<'a> {
+    /// These, or their squares.
+    metric: Metric,
     y: &'a [f64],
     factor: Factor<'a, f64>,
     width: usize,
@@ -37,6 +39,7 @@ pub(super) struct Distances<'a> {
 
 impl<'a> Distances<'a> {
     pub(super) fn new(
+        metric: Metric,
         y: &'a [f64],
         (rows, width): (usize, usize),
         element: &DataType,
@@ -46,7 +49,7 @@ impl<'a> Distances<'a> {
         let mut squares = Vec::new();
         squared_norms(level, y, width, &mut squares, rows);
         let factor = Factor::new(plan.backend, Panel::new(y, rows, width, width).transposed());
-        Self { y, factor, width, squares, near: nearness(width, element), level }
+        Self { metric, y, factor, width, squares, near: nearness(width, element), level }
     }
 }
 
@@ -82,7 +85,8 @@ impl Make for Distances<'_> {
         self.factor.multiply(x, columns, workspace, go_on, &mut |rows, out| {
             let x = &x.0[rows.start * width..rows.end * width];
             let squares = (&squares[rows.clone()], of_y);
-            self.level.run(FromProducts { x, y, width, squares, near, out });
+            let metric = self.metric;
+            self.level.run(FromProducts { metric, x, y, width, squares, near, out });
             sink(rows, out);
         });
     }
@@ -90,6 +94,7 @@ impl Make for Distances<'_> {
 
 /// Turns products into distances.
 struct FromProducts<'a> {
+    metric: Metric,
     x: &'a [f64],
     y: &'a [f64],
     width: usize,
@@ -106,7 +111,8 @@ impl Body for FromProducts<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { x, y, width, squares: (of_x, of_y), near, out } = self;
+        let Self { metric, x, y, width, squares: (of_x, of_y), near, out } = self;
+        let is_root = metric == Metric::L2;
         if of_y.is_empty() {
             return;
         }
@@ -119,14 +125,15 @@ impl Body for FromProducts<'_> {
                 any |= !is_far;
                 // Less than nothing marks what is measured below.
                 let marked = if both.is_nan() { f64::NAN } else { -1.0 };
-                *o = if is_far { squared.sqrt() } else { marked };
+                let far = if is_root { squared.sqrt() } else { squared };
+                *o = if is_far { far } else { marked };
             }
             if !any {
                 continue;
             }
             for (c, o) in out.iter_mut().enumerate().filter(|(_, o)| **o == -1.0) {
                 let (x, y) = (&x[r * width..(r + 1) * width], &y[c * width..(c + 1) * width]);
-                *o = Metric::L2.score(simd, x, y).unwrap_or(0.0);
+                *o = metric.score(simd, x, y).unwrap_or(0.0);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Arithmetic: element by element, with a number, a row, a column or a matrix, or alone.
 
-use super::{X, argument, option, positional};
+use super::{DTYPE, X, argument, option, positional};
 use crate::compute::arithmetic::Operation;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
@@ -21,10 +21,18 @@ pub(super) const AXIS: OptionSpec = option(
 );
 const DECIMALS: OptionSpec =
     positional("decimals", OptionKind::Count(0), "How many digits behind the point are left.");
-const LOWEST: OptionSpec =
-    positional("min", OptionKind::Bound, "Smaller elements become this; None leaves them.");
-const HIGHEST: OptionSpec =
-    positional("max", OptionKind::Bound, "Larger elements become this; None leaves them.");
+const LOWEST: OptionSpec = positional(
+    "min",
+    OptionKind::Bound,
+    "Smaller elements become this; None leaves them. A list has one for each column.",
+);
+const HIGHEST: OptionSpec = positional(
+    "max",
+    OptionKind::Bound,
+    "Larger elements become this; None leaves them. A list has one for each column.",
+);
+const ALONG: OptionSpec =
+    positional("axis", OptionKind::Along(0), "0: down the columns; 1: along the rows.");
 
 /// Arithmetic of a matrix with an operand.
 const fn binary(
@@ -134,6 +142,16 @@ pub(super) static TABLE: &[Function] = &[
         &[DECIMALS],
         "The nearest whole number, or number of so many decimals; of two the even one.",
     ),
+    Function {
+        nulls: NullRule::SkipsThenPropagates,
+        driver: Driver::Cumsum,
+        ..unary(
+            "cumsum",
+            Operation::Add,
+            &[ALONG, DTYPE],
+            "The sum of each element and all before it, down its column or along its row.",
+        )
+    },
     unary(
         "clip",
         Operation::Clip,

@@ -56,7 +56,32 @@ const fn choice(
     Function { driver, ..comparison(name, Operation::IsNan, arguments, options, summary) }
 }
 
+const CONDITION: Argument = argument(
+    "condition",
+    ArgumentKind::Operand,
+    "Booleans, or numbers, of which 0 is False: a matrix, a 1-D array (one value per column, or per \
+     row with axis=0), a list of one row or of width 1.",
+);
+const CHOSEN: Argument = argument(
+    "x",
+    ArgumentKind::Operand,
+    "What is taken where the condition holds: a number, a 1-D array, a list of one row or of width \
+     1, or a matrix. Results have its type, or that of y where it is a number.",
+);
+const OTHERWISE: Argument = argument("y", ArgumentKind::Operand, "What is taken elsewhere.");
+
 pub(super) static TABLE: &[Function] = &[
+    Function {
+        nulls: NullRule::Chooses,
+        driver: Driver::Where,
+        ..comparison(
+            "where",
+            Operation::IsNan,
+            &[CONDITION, CHOSEN, OTHERWISE],
+            &[AXIS],
+            "x where a condition holds, y elsewhere, element by element.",
+        )
+    },
     with_y("greater", Operation::Greater, "Whether x > y, element by element."),
     with_y("greater_equal", Operation::GreaterEqual, "Whether x >= y, element by element."),
     with_y("less", Operation::Less, "Whether x < y, element by element."),

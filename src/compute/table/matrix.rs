@@ -20,8 +20,17 @@ const OTHER: Argument = Argument {
 
 const METRIC: OptionSpec = option(
     "metric",
-    OptionKind::Choice(&["dot", "cosine", "l2", "l1", "ip", "euclidean", "cityblock"]),
-    "dot (or ip), cosine: the larger, the nearer; l2 (euclidean), l1 (cityblock): distances.",
+    OptionKind::Choice(&[
+        "dot",
+        "cosine",
+        "l2",
+        "l1",
+        "ip",
+        "euclidean",
+        "cityblock",
+        "sqeuclidean",
+    ]),
+    "dot (or ip), cosine: the larger, the nearer; l2 (euclidean), l1 (cityblock), sqeuclidean: distances.",
 );
 const DDOF: OptionSpec = option(
     "ddof",

@@ -29,6 +29,13 @@ const X: Argument = argument("x", ArgumentKind::Matrix, "The matrix.");
 /// The first argument of a function of rows.
 const ROWS: Argument = argument("x", ArgumentKind::Rows, "The matrix, whose rows are vectors.");
 
+/// The type that is computed in.
+const DTYPE: OptionSpec = option(
+    "dtype",
+    OptionKind::OptionalType,
+    "The type that x is seen in, as if it had been cast: one that holds all its numbers.",
+);
+
 const fn argument(name: &'static str, kind: ArgumentKind, doc: &'static str) -> Argument {
     Argument { name, kind, doc, optional: false }
 }

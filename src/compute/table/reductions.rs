@@ -1,6 +1,6 @@
 //! Reductions: one number in all, per column or per row.
 
-use super::{X, option, positional};
+use super::{DTYPE, X, option, positional};
 use crate::compute::Interpolation;
 use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
@@ -41,9 +41,16 @@ const INTERPOLATION: OptionSpec = option(
     "What is given between two elements: linear as NumPy, one of them, their mean or the nearest.",
 );
 
-const WITH_AXIS: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT];
-const WITH_DDOF: &[OptionSpec] = &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT];
-const WITH_ORD: &[OptionSpec] = &[AXIS, ORD, SKIP_NULLS, MIN_COUNT];
+const KEEPDIMS: OptionSpec = option(
+    "keepdims",
+    OptionKind::Flag(false),
+    "Keep the dimensions of x: one row for axis 0, rows of one element for 1, both for None.",
+);
+
+const WITH_AXIS: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT, KEEPDIMS];
+const WITH_DTYPE: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT, KEEPDIMS, DTYPE];
+const WITH_DDOF: &[OptionSpec] = &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT, KEEPDIMS, DTYPE];
+const WITH_ORD: &[OptionSpec] = &[AXIS, ORD, SKIP_NULLS, MIN_COUNT, KEEPDIMS, DTYPE];
 const FIXED_AXIS: &[OptionSpec] = &[SKIP_NULLS, MIN_COUNT];
 
 const fn reduction(
@@ -86,11 +93,11 @@ const fn along(
 }
 
 pub(super) static TABLE: &[Function] = &[
-    reduction("sum", Statistic::Sum, WITH_AXIS, "Adds up the elements."),
-    reduction("mean", Statistic::Mean, WITH_AXIS, "The mean of the elements."),
+    reduction("sum", Statistic::Sum, WITH_DTYPE, "Adds up the elements."),
+    reduction("mean", Statistic::Mean, WITH_DTYPE, "The mean of the elements."),
     reduction("min", Statistic::Min, WITH_AXIS, "The smallest element."),
     reduction("max", Statistic::Max, WITH_AXIS, "The largest element."),
-    reduction("count", Statistic::Count, &[AXIS], "How many elements are not null."),
+    reduction("count", Statistic::Count, &[AXIS, KEEPDIMS], "How many elements are not null."),
     reduction("var", Statistic::Var, WITH_DDOF, "The variance of the elements."),
     reduction("std", Statistic::Std, WITH_DDOF, "The standard deviation of the elements."),
     reduction("norm", Statistic::Norm, WITH_ORD, "The norm of the elements."),
@@ -101,7 +108,7 @@ pub(super) static TABLE: &[Function] = &[
     ),
     ordered(
         "quantile",
-        &[Q, AXIS, INTERPOLATION, SKIP_NULLS, MIN_COUNT],
+        &[Q, AXIS, INTERPOLATION, SKIP_NULLS, MIN_COUNT, KEEPDIMS],
         "The element, or what lies between two, at a fraction of the order of all.",
     ),
     reduction(

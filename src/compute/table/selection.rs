@@ -10,7 +10,16 @@ const K: OptionSpec =
     positional("k", OptionKind::Count(10), "How many rows to give for each vector.");
 const METRIC: OptionSpec = option(
     "metric",
-    OptionKind::Choice(&["cosine", "dot", "l2", "l1", "ip", "euclidean", "cityblock"]),
+    OptionKind::Choice(&[
+        "cosine",
+        "dot",
+        "l2",
+        "l1",
+        "ip",
+        "euclidean",
+        "cityblock",
+        "sqeuclidean",
+    ]),
     "cosine, dot (or ip): the largest first; l2 (euclidean), l1 (cityblock): the smallest first.",
 );
 

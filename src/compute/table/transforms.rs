@@ -1,6 +1,6 @@
 //! Transforms: a matrix of the same shape.
 
-use super::{ROWS, option};
+use super::{DTYPE, ROWS, option};
 use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::registry::{Driver, Function, Gives, NullRule};
@@ -46,28 +46,28 @@ pub(super) static TABLE: &[Function] = &[
     transform(
         "normalize",
         Transform::Normalize,
-        &[OF_ROWS, ORD],
+        &[OF_ROWS, ORD, DTYPE],
         NullRule::WholeRows,
         "Divides each row by its norm; a zero vector becomes null.",
     ),
     transform(
         "standardize",
         Transform::Standardize,
-        &[OF_COLUMNS],
+        &[OF_COLUMNS, DTYPE],
         NullRule::SkipsThenPropagates,
         "Subtracts the mean and divides by the standard deviation.",
     ),
     transform(
         "center",
         Transform::Center,
-        &[OF_COLUMNS],
+        &[OF_COLUMNS, DTYPE],
         NullRule::SkipsThenPropagates,
         "Subtracts the mean.",
     ),
     transform(
         "minmax_scale",
         Transform::MinMaxScale,
-        &[OF_COLUMNS],
+        &[OF_COLUMNS, DTYPE],
         NullRule::SkipsThenPropagates,
         "Moves the smallest element to 0 and the largest to 1.",
     ),
@@ -76,7 +76,7 @@ pub(super) static TABLE: &[Function] = &[
         ..transform(
             "softmax",
             Transform::Softmax,
-            &[],
+            &[DTYPE],
             NullRule::WholeRows,
             "The exponential of each element by the sum of these over its row.",
         )

@@ -124,9 +124,10 @@ impl Limits {
         (self.a[i], self.b[i], self.c[i]) = match search.metric {
             Metric::Dot => (w / q - (w / q).abs() * 4.0 * f64::EPSILON, -gamma, 0.0),
             Metric::Cosine => (0.0, w - gamma, 0.0),
-            Metric::L2 | Metric::L1 => {
+            Metric::L2 | Metric::L1 | Metric::SquaredL2 => {
+                let squared = if search.metric == Metric::SquaredL2 { w } else { w * w };
                 let slack = (d + 16.0) * 4.0 * f64::EPSILON;
-                let a = (q * q * (1.0 - slack) - w * w * (1.0 + slack)) / (2.0 * q);
+                let a = (q * q * (1.0 - slack) - squared * (1.0 + slack)) / (2.0 * q);
                 (a, -gamma, (1.0 - slack) / (2.0 * q))
             }
         };

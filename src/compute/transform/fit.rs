@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Partial, Real, Scaled};
 use crate::matrix::{Matrix, Number, TileWorkspace};
 use crate::memory::{self, Gather as _};
+use crate::type_name::TypeName;
 
 /// What a transform by columns, or of a whole matrix, measures before it scales.
 ///
@@ -121,6 +122,11 @@ impl Function {
                 let got = self.name.to_owned();
                 return Err(Error::Argument { argument, expected, got });
             };
+            if let Some(dtype) = checked.dtype() {
+                let expected = "None for what is fitted: cast x first".to_owned();
+                let got = TypeName(dtype).to_string();
+                return Err(Error::OptionValue { option: "dtype", expected, got });
+            }
             let per = self.axis.unwrap_or_else(|| checked.per());
             Fit::new(transform, per, checked.order())
         })

@@ -83,14 +83,7 @@ impl Request {
     pub(crate) fn to_json(&self, most: usize) -> Result<Option<String>> {
         let mut options = Map::new();
         for (name, value) in self.options.iter() {
-            let value = match value {
-                OptionValue::None => Json::Null,
-                OptionValue::Flag(flag) => json!(flag),
-                OptionValue::Count(n) => json!(n),
-                OptionValue::Number(n) => json!({ "float": hex(&n.to_le_bytes()) }),
-                OptionValue::Text(text) => json!(text),
-            };
-            options.insert(name.to_owned(), value);
+            options.insert(name.to_owned(), option_json(value));
         }
         let mut arguments = Vec::new();
         for argument in &self.arguments {
@@ -120,6 +113,18 @@ impl Request {
     }
 }
 
+#[cfg(feature = "python")]
+fn option_json(value: &OptionValue) -> Json {
+    match value {
+        OptionValue::None => Json::Null,
+        OptionValue::Flag(flag) => json!(flag),
+        OptionValue::Count(n) => json!(n),
+        OptionValue::Number(n) => json!({ "float": hex(&n.to_le_bytes()) }),
+        OptionValue::Text(text) => json!(text),
+        OptionValue::List(all) => Json::Array(all.iter().map(option_json).collect()),
+    }
+}
+
 fn option(json: &Json) -> Option<OptionValue> {
     match json {
         Json::Null => Some(OptionValue::None),
@@ -127,7 +132,7 @@ fn option(json: &Json) -> Option<OptionValue> {
         Json::Number(n) => n.as_i64().map(OptionValue::Count),
         Json::String(text) => Some(OptionValue::Text(text.clone())),
         Json::Object(number) => float(number).map(OptionValue::Number),
-        Json::Array(_) => None,
+        Json::Array(all) => all.iter().map(option).collect::<Option<_>>().map(OptionValue::List),
     }
 }
 
