@@ -154,3 +154,11 @@ def test_the_last_axis_is_that_of_rows():
         ra.sum(X, axis=-2)
     frame = pl.DataFrame({"e": pl.Series(ROWS, dtype=pl.Array(pl.Float64, 2))})
     assert frame.select(pl.col("e").raptors.sum(axis=-1))["e"].to_list() == [3.0, 7.0, 13.0]
+
+
+def test_a_vector_is_no_rows_for_one_row_of_one_element():
+    """It lines up with the columns, of which there is one; it gave a vector."""
+    one = pa.array([[1.0]], pa.list_(pa.float32()))
+    with pytest.raises(ra.RaptorsValueError, match="add: expected y of width 1, got width 2"):
+        ra.add(one, [1.0, 1.0])
+    assert ra.add(one, [2.0]).to_pylist() == [[3.0]]
