@@ -43,7 +43,7 @@ test-rust:
 ## lint-rust: formatting, clippy and documentation, with warnings as errors
 lint-rust: doc supply-chain
 	cargo fmt --check
-	cargo clippy --locked --all-targets --features python -- -D warnings
+	cargo clippy --locked --all-targets --features python,datafusion -- -D warnings
 
 ## loom: the hand-over of work to threads under every interleaving, and with a line of it broken
 loom:

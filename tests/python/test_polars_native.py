@@ -96,10 +96,10 @@ def frames_of(rows: int, engine: str) -> list[str]:
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_frames_of_python_are_those_of_the_plan(engine):
-    """Each expression is planned once, when its column's type is known; rows need no frame."""
+    """Rows need none. Since polars 2.1 each expression is planned once, when types are known."""
     few, many = frames_of(3, engine), frames_of(300_000, engine)
     assert few == many
-    assert many.count("planned") == 3
+    assert many.count("planned") == (3 if hasattr(pl, "pipe_with_dtype") else 0)
     assert "_compute" not in many
 
 
