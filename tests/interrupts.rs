@@ -1,22 +1,32 @@
-//! Every function of the table asks whether to stop, and stops, wherever the data lie.
+//! Every function of the table asks whether to stop, and stops, wherever the data lie; so do groups,
+//! accumulators and chains. What is counted is the work between two questions, not the time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, FixedSizeListArray, Float64Array, ListArray, types::Float64Type};
+use arrow_array::types::Float64Type;
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, Float64Array, Int64Array, ListArray, StringArray,
+};
 use arrow_buffer::NullBuffer;
-use raptors_arrow::compute::{Function, Options, Value, list_functions, registry::ArgumentKind};
+use raptors_arrow::compute::registry::ArgumentKind;
+use raptors_arrow::compute::{
+    Accumulator, Function, Groups, Options, Per, ReduceOptions, Statistic, Value, get_function,
+    list_functions, reduce_groups, reduce_lists,
+};
 use raptors_arrow::dispatch::{
     Settings, set_interrupt_check, set_interrupt_interval, with_settings,
 };
-use raptors_arrow::{Error, Matrix};
+use raptors_arrow::{Error, Matrix, expr};
 
 const ROWS: usize = 40_000;
 const WIDTH: usize = 32;
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static STOP_AT: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// One call at a time is counted.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn check() -> bool {
     ASKED.fetch_add(1, Ordering::Relaxed) + 1 >= STOP_AT.load(Ordering::Relaxed)
@@ -24,6 +34,7 @@ fn check() -> bool {
 
 /// How a call ends if question number `stop_at` is answered with stop, and how many were asked.
 fn asked<T>(stop_at: usize, call: impl FnOnce() -> Result<T, Error>) -> (Option<Error>, usize) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     ASKED.store(0, Ordering::Relaxed);
     STOP_AT.store(stop_at, Ordering::Relaxed);
     set_interrupt_interval(Duration::ZERO);
@@ -72,6 +83,9 @@ fn arguments(function: &Function, x: &Matrix) -> Vec<Value> {
     std::iter::once(Value::Matrix(x.clone())).chain(others).collect()
 }
 
+/// Bytes that are read between two questions at most: some milliseconds.
+const BYTES_OF_A_QUESTION: usize = 4 << 20;
+
 #[test]
 fn every_function_asks_whether_to_stop_and_stops() {
     for (layout, x) in layouts() {
@@ -84,9 +98,8 @@ fn every_function_asks_whether_to_stop_and_stops() {
             let call = || function.call(&arguments, &options);
             let (ended, questions) = asked(usize::MAX, call);
             assert_eq!(ended, None, "{} {layout}", function.name);
-            // Some megabytes a question: milliseconds.
             let is_at_once = function.name == "count" && !x.has_nulls();
-            let min = if is_at_once { 0 } else { x.bytes() / (8 << 20) };
+            let min = if is_at_once { 0 } else { x.bytes() / BYTES_OF_A_QUESTION };
             assert!(questions >= min, "{} {layout}: {questions} questions", function.name);
             let stops = [1, questions.div_ceil(2), questions];
             for stop_at in stops.into_iter().filter(|stop_at| (1..=questions).contains(stop_at)) {
@@ -97,5 +110,79 @@ fn every_function_asks_whether_to_stop_and_stops() {
                 assert!(asked <= questions, "{name} {layout}: {asked} of {questions}");
             }
         }
+    }
+}
+
+/// Multiplications between two questions at most: some ten milliseconds, of a busy core too.
+const PRODUCTS_OF_A_QUESTION: usize = 1 << 26;
+
+#[test]
+fn products_ask_however_long_the_rows_are() {
+    let (rows, width) = (96, 100_000);
+    let x = Matrix::reshape(&vector(rows * width), width).unwrap();
+    let some = Matrix::reshape(&vector(width * 8), 8).unwrap();
+    let pairwise = get_function("pairwise").unwrap();
+    let mut calls: Vec<_> = ["dot", "cosine", "l2", "l1"]
+        .into_iter()
+        .map(|metric| (pairwise, vec![x.clone()], Options::new().set("metric", metric)))
+        .collect();
+    calls.push((get_function("matmul").unwrap(), vec![x.clone(), some], Options::new()));
+    for (function, matrices, options) in &calls {
+        let arguments: Vec<_> = matrices.iter().cloned().map(Value::Matrix).collect();
+        let (ended, questions) = asked(usize::MAX, || function.call(&arguments, options));
+        assert_eq!(ended, None, "{}", function.name);
+        let columns = if function.name == "matmul" { 8 } else { rows };
+        let least = rows * columns * width / PRODUCTS_OF_A_QUESTION;
+        assert!(questions >= least.max(1), "{} {options:?}: {questions}", function.name);
+        let (ended, _) = asked(questions / 2, || function.call(&arguments, options));
+        let is_interrupted = ended.as_ref().map(Error::kind) == Some(&Error::Interrupted);
+        assert!(is_interrupted, "{} {options:?}: {ended:?}", function.name);
+    }
+}
+
+#[test]
+fn groups_accumulators_and_chains_ask_too() {
+    let rows = 1 << 20;
+    let x = Matrix::reshape(&vector(rows * 2), 2).unwrap();
+    let options = ReduceOptions::default();
+    let texts = (0..rows).map(|i| format!("key {}", i % 1000));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let numbers = (0..rows).map(|i| (i % 1000) as i64 * 1_000_003);
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
+    let lists: Vec<_> = (0..rows / 4).map(|i| 4 * i..4 * i + 4).collect();
+    let members = Groups::new([numbers.data_type()]).unwrap().assign(&[numbers.clone()]).unwrap();
+    type Job<'a> = (&'static str, Box<dyn Fn() -> Result<(), Error> + 'a>);
+    let assigned = |keys: &ArrayRef| -> Result<(), Error> {
+        Groups::new([keys.data_type()])?.assign(std::slice::from_ref(keys)).map(drop)
+    };
+    let jobs: Vec<Job<'_>> = vec![
+        ("keys that are texts", Box::new(|| assigned(&texts))),
+        ("keys that are numbers", Box::new(|| assigned(&numbers))),
+        ("groups", Box::new(|| reduce_groups(Statistic::Var, &x, &members, &options).map(drop))),
+        ("lists", Box::new(|| reduce_lists(Statistic::Mean, &x, &lists, &options).map(drop))),
+        (
+            "an accumulator",
+            Box::new(|| {
+                let mut var = Accumulator::new(Statistic::Var, Per::Column, options)?;
+                var.update(&x)?;
+                var.finish().map(drop)
+            }),
+        ),
+        (
+            "a chain",
+            Box::new(|| {
+                let given = |_: &str| Ok(Value::Matrix(x.clone()));
+                let chain = expr::col("x").scale(2.0).clip(0.0, 9.0).var(0);
+                expr::evaluate_values(&[chain], &given).map(drop)
+            }),
+        ),
+    ];
+    for (what, job) in jobs {
+        let (ended, questions) = asked(usize::MAX, &job);
+        assert_eq!(ended, None, "{what}");
+        assert!(questions >= x.bytes() / BYTES_OF_A_QUESTION, "{what}: {questions} questions");
+        let (ended, _) = asked(questions.div_ceil(2), &job);
+        let is_interrupted = ended.as_ref().map(Error::kind) == Some(&Error::Interrupted);
+        assert!(is_interrupted, "{what}: {ended:?}");
     }
 }

@@ -63,7 +63,7 @@ impl std::fmt::Debug for Groups {
 }
 
 /// Rows that are looked up before an interrupt is asked for.
-const ROWS_OF_A_STEP: usize = 1 << 18;
+const ROWS_OF_A_STEP: usize = 1 << 16;
 
 impl Groups {
     /// No group yet; keys will have these types.

@@ -229,13 +229,13 @@ impl StateWriter {
 }
 
 fn numbers(word: Word, words: Vec<u64>) -> ArrayRef {
-    let words = words.into_iter();
+    let words = words.iter();
     match word {
         Word::F32 => {
-            Arc::new(Float32Array::from_iter_values(words.map(|w| f32::from_bits(w as u32))))
+            Arc::new(Float32Array::from(words.map(|w| f32::from_bits(*w as u32)).gather()))
         }
-        Word::F64 => Arc::new(Float64Array::from_iter_values(words.map(f64::from_bits))),
-        Word::I64 => Arc::new(Int64Array::from_iter_values(words.map(|w| w as i64))),
+        Word::F64 => Arc::new(Float64Array::from(words.map(|w| f64::from_bits(*w)).gather())),
+        Word::I64 => Arc::new(Int64Array::from(words.map(|w| *w as i64).gather())),
     }
 }
 

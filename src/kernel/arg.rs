@@ -264,7 +264,7 @@ impl<T: Element, const MAX: bool> Many<T, Indexed<T>> for ArgEach<T, MAX> {
             }
             return;
         }
-        let before = if tile.valid.is_some() { self.best.clone() } else { Vec::new() };
+        let before = if tile.valid.is_some() { memory::copied(&self.best) } else { Vec::new() };
         with_lanes!(T, L => feed_each::<T, Self, L>(self, tile.x, width, stride));
         for (best, before) in self.best.iter_mut().zip(before) {
             if best.rank == fill.rank(MAX) {

@@ -300,7 +300,7 @@ impl<K: Terms<N>, const N: usize> ColumnSums<K, N> {
     /// hold the neutral value.
     fn folded(&self, n: usize) -> Vec<f64> {
         let width = self.width;
-        let mut sums = self.lanes[n].clone();
+        let mut sums = memory::copied(&self.lanes[n]);
         let mut half = self.lane_count / 2;
         while half > 0 {
             let middle = (half * width).min(sums.len());
@@ -450,7 +450,10 @@ impl<T: Element, K: Terms<N>, const N: usize> Many<T, K::Node> for ColumnSums<K,
             let piece = tile.some_rows(next..next + take, width, stride);
             self.grow(from + take);
             if T::NEEDS_SCALE && self.is_watched && from > 0 {
-                self.before.clone_from(&self.lanes);
+                for (before, lanes) in self.before.iter_mut().zip(&self.lanes) {
+                    before.clear();
+                    memory::extend_from_slice(before, lanes);
+                }
             }
             match piece.valid {
                 Some(valid) if K::SHIFTED => self.feed_nulls(simd, piece.x, valid, stride),

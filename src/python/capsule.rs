@@ -2,6 +2,7 @@
 //!
 //! A capsule owns its C structure and releases it, unless a consumer has moved it out.
 
+use crate::memory;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::IntoIter;
@@ -14,10 +15,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::errors::Kind;
-use crate::memory;
 
-/// Bytes that the C structures of a column of a struct take in all.
-const CHILD: usize = 1 << 10;
+/// Bytes that a column of a struct takes at most: its C structures, and what a consumer makes of them.
+const CHILD: usize = 4 << 10;
 
 /// Makes sure that there is memory for the C structures of a type, which cannot be refused.
 fn headroom(data_type: &DataType) {
@@ -76,7 +76,7 @@ struct Chunks {
 
 /// The C interface wants a code of errno.
 const EINVAL: c_int = 22;
-const ENOMEM: c_int = 12;
+pub(super) const ENOMEM: c_int = 12;
 const FAILED: &CStr = c"the data cannot be exported";
 
 /// Writes what `next` gives to `out`. A panic must not leave a C function.

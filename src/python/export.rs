@@ -21,7 +21,7 @@ use super::{capsule, lists, numpy, pandas, requested, results};
 use crate::compute::registry::Gives;
 use crate::compute::{Function, Value};
 use crate::matrix::{Matrix, Ragged, dense_numbers};
-use crate::memory::Gather as _;
+use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
 /// What a result was made from.
@@ -359,7 +359,10 @@ fn as_arrays(matrix: &Matrix) -> crate::Result<(FieldRef, Vec<ArrayRef>)> {
         Some(batches) => {
             let batches = batches?;
             let metadata = batches.first().map(|batch| batch.schema().metadata().clone());
-            let structs = batches.into_iter().map(|b| Arc::new(StructArray::from(b)) as ArrayRef);
+            let structs = batches.into_iter().map(|batch| {
+                memory::headroom(batch.num_columns().saturating_mul(32));
+                Arc::new(StructArray::from(batch)) as ArrayRef
+            });
             (structs.gather(), metadata)
         }
         None => (matrix.to_arrays()?, None),

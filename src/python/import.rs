@@ -14,6 +14,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use super::capsule;
 use super::errors::{Kind, detached};
 use super::numpy::Seen;
 use super::origin::PyArrow;
@@ -40,6 +41,9 @@ impl Imported {
         object: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Self>> {
         let py = object.py();
+        if let Ok(Some(columns)) = object.getattr_opt(intern!(py, "num_columns")) {
+            headroom(columns.extract().unwrap_or(0));
+        }
         if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
             match method.call0() {
                 Ok(capsules) => return array(function, &capsules).map(Some),
@@ -66,12 +70,16 @@ impl Imported {
         let Some(pyarrow) = PyArrow::loaded(py) else { return Self::from_object(function, x) };
         let Some(data_type) = pyarrow.type_of(x)? else { return Self::from_object(function, x) };
         let (Some(field), Some(export)) = (known(&data_type), &pyarrow.export_to_c) else {
+            if let Ok(fields) = data_type.getattr(intern!(py, "num_fields")) {
+                headroom(fields.extract().unwrap_or(0));
+            }
             let imported = array(function, &pyarrow.to_capsules.bind(py).call1((x,))?)?;
             if let Self::Arrays { field, .. } = &imported {
                 remember(data_type, field);
             }
             return Ok(Some(imported));
         };
+        headroom(columns_of(&field));
         let mut array = FFI_ArrowArray::empty();
         export.bind(py).call1((x, &raw mut array as usize))?;
         // SAFETY: pyarrow has just exported it.
@@ -141,6 +149,24 @@ impl Imported {
             Value::Ragged(lists) => return Err(lists.odd_row(width)),
             other => Seen::Matrix(other.into_matrix()?.with_copy(misaligned.then_some(reason))),
         })
+    }
+}
+
+/// Bytes that a producer takes for a column at most, its schema and its array.
+const COLUMN: usize = 4 << 10;
+
+/// Makes sure that a producer has the memory for so many columns. Where it has none it may throw an
+/// exception of C++, which ends the process in the functions of the C interface.
+fn headroom(columns: usize) {
+    if columns > 1 {
+        memory::headroom(columns.saturating_mul(COLUMN));
+    }
+}
+
+fn columns_of(field: &Field) -> usize {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.len(),
+        _ => 1,
     }
 }
 
@@ -379,6 +405,7 @@ fn stream(function: &'static str, capsule: &Bound<'_, PyAny>) -> PyResult<Import
     let mut arrays = Vec::new();
     let mut misaligned = false;
     loop {
+        headroom(columns_of(&field));
         // Producers may run a query or Python code for each chunk: let others run meanwhile.
         let (code, mut array) = py.detach(|| {
             let mut array = FFI_ArrowArray::empty();
@@ -410,5 +437,6 @@ fn failed(function: &str, stream: &mut FFI_ArrowArrayStream, code: c_int) -> PyE
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     });
     let said = said.unwrap_or_else(|| "it gave no reason".to_owned());
-    Kind::Value.error(format!("{function}: the Arrow stream failed with code {code}: {said}"))
+    let kind = if code == capsule::ENOMEM { Kind::Memory } else { Kind::Value };
+    kind.error(format!("{function}: the Arrow stream failed with code {code}: {said}"))
 }
