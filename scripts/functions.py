@@ -106,7 +106,7 @@ def places(function: Any) -> tuple[str, str]:
     try:
         ra.pyarrow.register(function.name, x.type, **options)
         in_pyarrow = "yes"
-    except ra.RaptorsValueError as error:
+    except (ra.RaptorsValueError, ra.RaptorsTypeError) as error:
         in_pyarrow = "with `axis=1`" if "pass axis=1" in str(error) else "no"
     return in_polars, in_pyarrow
 

@@ -35,7 +35,7 @@ from raptors_arrow.expr import Expr, col, lazy
 from raptors_arrow.expr import length as len
 from raptors_arrow.groups import GroupBy, MergedStates, group_by, merge_states
 from raptors_arrow.ragged import pool
-from raptors_arrow.shape import pack, unpack
+from raptors_arrow.shape import pack, pad, truncate, unpack
 from raptors_arrow.stream import select, with_columns
 
 if TYPE_CHECKING:
@@ -64,10 +64,12 @@ __all__ = [
     "len",
     "merge_states",
     "pack",
+    "pad",
     "polars",
     "pool",
     "pyarrow",
     "select",
+    "truncate",
     "unpack",
     "with_columns",
 ]

@@ -84,22 +84,20 @@ def _applied(pa: Any, node: Any, known: dict[int, Any]) -> Any:
     from raptors_arrow.expr import Expr
 
     types = [known[id(arg)] if isinstance(arg, Expr) else _type_of(pa, arg) for arg in node.args]
-    for arg, type in zip(node.args, types, strict=True):
-        number = element(pa, type)
-        if not (pa.types.is_primitive(number) or pa.types.is_null(number)) or (
-            pa.types.is_temporal(number)
-        ):
-            raise RaptorsTypeError(
-                f"{node.name}: expected numbers or lists of them, got {arg!r} of type {type}"
-            )
-    if not isinstance(node.args[0], Expr):
+    if not isinstance(node.args[0], Expr) and len(types) == 2:
         types.reverse()  # 1 - x has the type of x
     for type in types:
         number = element(pa, type)
-        if not (pa.types.is_integer(number) or pa.types.is_floating(number)):
+        is_flag = pa.types.is_boolean(number) or pa.types.is_null(number)
+        if not (pa.types.is_integer(number) or pa.types.is_floating(number) or is_flag):
             raise refused(node.name, type)
     function = _native.get_function(node.name)
-    name, kind, width = function.result_type(*(described(pa, t) for t in types), **node.options)
+    told = [described(pa, type) for type in types]
+    if function.driver == "where":
+        plain = [isinstance(arg, int | float) for arg in node.args]
+        names = ["int64" if isinstance(arg, int) else "float64" for arg in node.args]
+        told = [n if is_plain else t for n, is_plain, t in zip(names, plain, told, strict=True)]
+    name, kind, width = function.result_type(*told, **node.options)
     number = pa.type_for_alias(name) if name else None
     if kind == "like":
         return retyped(pa, types[0], number)

@@ -37,6 +37,7 @@ from raptors_arrow import _native
 from raptors_arrow._frames import FrameNamespace
 from raptors_arrow._types import refused
 from raptors_arrow.errors import RaptorsOverflowError, RaptorsTypeError, RaptorsValueError
+from raptors_arrow.shape import pad, truncate
 
 try:
     import polars as pl
@@ -267,13 +268,19 @@ def _shaped(dtype: Any, element: Any) -> Any:
     return pl.List(element) if isinstance(dtype, pl.List) else element
 
 
+def _name(dtype: Any) -> str:
+    """Give the name of a column's elements; a yes or no counts as 1 or 0."""
+    element = _element(dtype)
+    return "uint8" if element == pl.Boolean else str(element).lower()
+
+
 def _type(value: Any) -> Any:
     """Describe a column's type, or a value for all rows, as the registry reads it."""
     if isinstance(value, pl.Array):
-        return str(_element(value)).lower(), prod(value.shape)
+        return _name(value), prod(value.shape)
     if isinstance(value, pl.DataType | type(pl.Int8)):
         width = None if value.is_nested() else "vector"
-        return str(_element(value)).lower(), width
+        return _name(value), width
     matrix = _native.as_matrix(value.series if isinstance(value, _Vector) else value)
     is_vector = isinstance(value, _Vector) or getattr(value, "ndim", 2) == 1
     if isinstance(value, pl.Series) and value.dtype.is_nested():
@@ -286,7 +293,8 @@ def _dtype(
 ) -> Any:
     """Give the type of the results of a column of a type."""
     _check_rows(function, dtype, options)
-    if not _element(dtype).is_numeric():
+    is_flags = _element(dtype) == pl.Boolean and function.gives == "reduced"
+    if not _element(dtype).is_numeric() and not is_flags:
         raise refused(function.name, dtype)
     if isinstance(dtype, pl.List) and _is_product(function):
         raise RaptorsTypeError(
@@ -382,19 +390,27 @@ def _choose(series: Sequence[pl.Series], args: tuple[Any, ...], options: Any) ->
 def _chosen_dtype(types: Sequence[Any], args: tuple[Any, ...]) -> Any:
     """Give the type of a choice, of a condition and columns of these types."""
     own, *others = types
-    values = [others.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args]
-    values = [value.dtype if isinstance(value, pl.Series) else value for value in values]
-    typed = [v for v in values if isinstance(v, pl.DataType) or isinstance(v, type(pl.Int8))]
-    shapes = [own, *typed]
-    shape = next((t for t in typed + [own] if t.is_nested()), own)
+    values = [_given_dtype(others.pop(0) if isinstance(arg, pl.Expr) else arg) for arg in args]
+    typed = [value for value in values if value is not None]
     if typed:
-        element = _element(typed[0])
-        element = pl.UInt8() if element == pl.Boolean else element
-    elif all(isinstance(value, int) for value in values):
-        element = pl.Int64()
+        element = pl.UInt8() if _element(typed[0]) == pl.Boolean else _element(typed[0])
     else:
-        element = pl.Float64()
-    return _shaped(shape, element) if any(t.is_nested() for t in shapes) else element
+        element = pl.Int64() if all(isinstance(arg, int) for arg in args) else pl.Float64()
+    nested = (dtype for dtype in (own, *typed) if dtype.is_nested())
+    return _shaped(next(nested, element), element)
+
+
+def _given_dtype(value: Any) -> Any:
+    """Give the type of a column, or of data at hand; none of a number."""
+    if isinstance(value, int | float):
+        return None
+    if isinstance(value, pl.DataType | type(pl.Int8)):
+        return value
+    if isinstance(value, pl.Series | _Vector):
+        return value.dtype if isinstance(value, pl.Series) else value.series.dtype
+    matrix = _native.as_matrix(value)
+    element = _POLARS[matrix.dtype]
+    return element if getattr(value, "ndim", 2) == 1 else pl.Array(element, matrix.width)
 
 
 def _chosen(condition: pl.Expr, args: tuple[Any, ...], options: Any) -> pl.Expr:
@@ -580,7 +596,55 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _padded(series: pl.Series, width: int, fill: float | None) -> pl.Series:
+    return cast("pl.Series", pad(series, width, fill=fill))
+
+
+def _pad(self: Any, width: int, *, fill: float | None = None) -> Any:
+    if isinstance(self, SeriesNamespace):
+        return _padded(self._series, width, fill)
+
+    def run(series: pl.Series) -> pl.Series:
+        return _padded(series, width, fill)
+
+    def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
+        [(expr, dtype)] = inputs
+        dtype = pl.Array(_element(dtype), width)
+        return expr.map_batches(run, return_dtype=dtype, is_elementwise=True)
+
+    if hasattr(pl, "pipe_with_dtype"):
+        return pl.pipe_with_dtype([self._expr], planned)
+    return self._expr.map_batches(run, is_elementwise=True)
+
+
+def _truncate(self: Any, width: int) -> Any:
+    if isinstance(self, SeriesNamespace):
+        return truncate(self._series, width)
+
+    def run(series: pl.Series) -> pl.Series:
+        return cast("pl.Series", truncate(series, width))
+
+    def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
+        [(expr, dtype)] = inputs
+        # Lists stay lists, whatever the lengths in a part of the column.
+        lists = pl.List(_element(dtype))
+
+        def as_lists(series: pl.Series) -> pl.Series:
+            return run(series).cast(lists)
+
+        return expr.map_batches(as_lists, return_dtype=lists, is_elementwise=True)
+
+    if hasattr(pl, "pipe_with_dtype"):
+        return pl.pipe_with_dtype([self._expr], planned)
+    return self._expr.map_batches(run, is_elementwise=True)
+
+
 def _register() -> None:
+    for method, of in ((_pad, pad), (_truncate, truncate)):
+        method.__name__, method.__doc__ = of.__name__, of.__doc__
+        method.__qualname__ = f"raptors.{of.__name__}"
+        for namespace in (ExprNamespace, SeriesNamespace):
+            setattr(namespace, of.__name__, method)
     for name in _native.list_functions():
         setattr(ExprNamespace, name, _method(name, _on_expr))
         setattr(SeriesNamespace, name, _method(name, _on_series))

@@ -283,6 +283,11 @@ def _check(pa: Any, function: Any, type: Any, y: Any, options: dict[str, Any]) -
     for given in (type, y):
         if given is not None and not isinstance(given, pa.DataType):
             raise RaptorsTypeError(f"{function.name}: expected a pyarrow type, got {given!r}")
+    if function.driver == "where":
+        raise RaptorsTypeError(
+            "where: expected a function of one or two arguments; pyarrow.compute.if_else chooses "
+            "in an expression"
+        )
     axis = options.get("axis", function.options.get("axis"))
     by_column = "axis" in function.options and len(function.arguments) == 1 and axis != 1
     is_product = function.argument_kinds[1:] == ("matrix",)

@@ -1,4 +1,4 @@
-"""Columns of numbers into one column of vectors, and back."""
+"""Columns of numbers into one column of vectors, and back; rows brought to a width."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -92,6 +92,60 @@ def unpack(table: Any, column: str, names: Sequence[str]) -> Any:
     for i, (name, part) in enumerate(zip(names, parts, strict=True)):
         left = left.add_column(position + i, name, pa.chunked_array(part, number))
     return _like(table, left)
+
+
+def pad(x: Any, width: int, *, fill: float | None = None) -> Any:
+    """Fill up rows of different lengths to one width.
+
+    Parameters
+    ----------
+    x
+        A column of lists: of pyarrow, polars, pandas, or any with the Arrow PyCapsule methods. Rows
+        that have the width already are not copied.
+    width
+        The elements of each row of the result. A longer row is an error: `truncate` it first.
+    fill
+        What stands behind the last element of a shorter row: null, or a number.
+
+    Returns
+    -------
+    array
+        A column of fixed-size lists, of the kind of ``x``. A null row stays null.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> ra.pad(pa.array([[1.0, 2.0], [3.0], None]), 3, fill=0).to_pylist()
+    [[1.0, 2.0, 0.0], [3.0, 0.0, 0.0], None]
+    """
+    return _native._pad(x, width, fill)  # type: ignore[attr-defined]
+
+
+def truncate(x: Any, width: int) -> Any:
+    """Keep the first elements of each row, at most so many.
+
+    Parameters
+    ----------
+    x
+        A column of lists: of pyarrow, polars, pandas, or any with the Arrow PyCapsule methods. If
+        no row is longer it is not copied.
+    width
+        The most elements of a row.
+
+    Returns
+    -------
+    array
+        Lists of the lengths that are left, or fixed-size ones where all rows had one length.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import raptors_arrow as ra
+    >>> ra.truncate(pa.array([[1.0, 2.0, 3.0], [4.0], None]), 2).to_pylist()
+    [[1.0, 2.0], [4.0], None]
+    """
+    return _native._truncate(x, width)  # type: ignore[attr-defined]
 
 
 def _packed(pa: Any, batch: Any) -> Any:

@@ -106,6 +106,9 @@ impl Accumulator {
             self.refuse_broken()?;
             let Self { statistic, per, options, .. } = *self;
             // A list column without a valid row has no width of its own.
+            if per == Per::Column {
+                x.refuse_permuted()?;
+            }
             let x = &*call::seen(x, options.dtype)?;
             let x = &*match &self.state {
                 Some(state) => x.fitted(state.width())?,

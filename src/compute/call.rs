@@ -127,8 +127,9 @@ pub(super) fn seen<'x>(x: &'x Matrix, dtype: Option<&DataType>) -> Result<Held<'
         Some(seen) => Ok(Held::Owned(seen)),
         None => {
             let (own, to) = (TypeName(x.element_type()), TypeName(dtype));
-            let expected = format!("a type that holds every {own}; cast x to {to} first");
-            Err(Error::OptionValue { option: "dtype", expected, got: to.to_string() })
+            let expected = format!("None or a type that holds every {own}");
+            let got = format!("{to}; cast x or the result instead");
+            Err(Error::OptionValue { option: "dtype", expected, got })
         }
     }
 }
@@ -185,9 +186,7 @@ impl<'a> Call<'a> {
         if !order_matters {
             return Ok(());
         }
-        let reason = "its permutation is another order of the columns than that of its dimensions, \
-                      which matters here; store the tensors in row-major order first";
-        Err(Error::Tensor { reason: reason.to_owned() })
+        self.arguments.iter().filter_map(Value::as_matrix).try_for_each(Matrix::refuse_permuted)
     }
 
     /// Refuses plain numbers where rows are vectors, unless the call goes by columns or takes all
@@ -272,8 +271,9 @@ impl<'a> Call<'a> {
             return Ok(matrix);
         }
         if i == 0 && !self.function.counts_flags() {
-            let (argument, got) = (self.function.arguments[0].name, DataType::Boolean);
-            return Err(Error::Type { expected: super::NUMBERS, got }.about(argument));
+            let argument = self.function.arguments[0].name;
+            let expected = "numbers (cast(x, \"uint8\") makes 1 and 0 of booleans)";
+            return Err(Error::Argument { argument, expected, got: "bool".to_owned() });
         }
         Ok(Held::Owned(matrix.as_numbers().into_owned()))
     }

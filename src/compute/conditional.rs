@@ -23,7 +23,7 @@ use crate::matrix::{
 use crate::memory;
 
 /// `x` where the condition holds, `y` elsewhere. Each is a number, a row, a column or a matrix; the
-/// first of `x`, `y` and the condition that is a matrix says how many rows and columns there are,
+/// first of the condition, `x` and `y` that is a matrix says how many rows and columns there are,
 /// and the first of `x` and `y` that is no plain number, which type they have. A condition of
 /// numbers holds where they are not zero. Where it is null, or what it chooses is, the result is.
 ///
@@ -81,7 +81,7 @@ struct Where<'a> {
 
 impl<'a> Where<'a> {
     fn new(condition: Operand<'a>, x: Operand<'a>, y: Operand<'a>) -> Result<Self> {
-        let operands = [&x, &y, &condition];
+        let operands = [&condition, &x, &y];
         let matrices = || operands.iter().filter_map(|operand| operand.as_matrix());
         let size = |matrix: &&Matrix| (matrix.rows().max(1), matrix.width().max(1));
         let (rows, width) = matrices()

@@ -114,6 +114,7 @@ impl GroupStatistic {
             self.refuse_broken()?;
             check_rows(x, members)?;
             let Self { statistic, options, is_partial, .. } = *self;
+            x.refuse_permuted()?;
             let x = &*call::seen(x, self.options.dtype)?;
             let x = &*match &self.state {
                 Some(state) => x.fitted(state.width())?,

@@ -224,6 +224,20 @@ impl Matrix {
         self.field.as_ref().is_some_and(|field| tensor::is_permuted(field))
     }
 
+    /// Refuses such tensors, where the order of the columns matters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tensor`](crate::Error::Tensor).
+    pub(crate) fn refuse_permuted(&self) -> Result<()> {
+        if !self.is_permuted() {
+            return Ok(());
+        }
+        let reason = "its permutation is another order of the columns than that of its dimensions, \
+                      which matters here; store the tensors in row-major order first";
+        Err(crate::Error::Tensor { reason: reason.to_owned() })
+    }
+
     /// The shape of its rows, if they are tensors.
     #[cfg(feature = "python")]
     pub(crate) fn tensor_shape(&self) -> Option<Vec<usize>> {

@@ -22,6 +22,7 @@ use crate::compute::{
     ResultType, Shape, Value, element_type,
 };
 use crate::error::Error;
+use crate::matrix::Matrix;
 use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
@@ -80,6 +81,7 @@ impl<'py> Call<'py> {
         }
         let mut values = memory::with_capacity(arguments.len());
         let mut origin = None;
+        let mut has_rows = false;
         let got = given.iter().flatten().count();
         for (argument, object) in arguments.iter().zip(given) {
             let object = object.filter(|object| !(argument.optional && object.is_none()));
@@ -100,7 +102,12 @@ impl<'py> Call<'py> {
                 argument::take(function, argument, &object, reshape)?
             };
             // A number that stands before the matrix is nobody's.
-            if taken.value.as_matrix().is_some() || taken.value.as_ragged().is_some() {
+            let is_rows = taken.value.as_matrix().is_some_and(|matrix| !matrix.is_vector());
+            if is_rows && !has_rows && function.driver == Driver::Where {
+                // One value per row lines up with rows, and the results are theirs.
+                has_rows = true;
+                origin = Some(taken.origin);
+            } else if taken.value.as_matrix().is_some() || taken.value.as_ragged().is_some() {
                 origin.get_or_insert(taken.origin);
             }
             values.push(taken.value);
@@ -122,7 +129,9 @@ impl<'py> Call<'py> {
         let call = || function.call(&values, &options);
         let result = if is_brief(function, &values) { call() } else { detached(py, call) }
             .map_err(|error| error.in_function(function.name))?;
-        let x = values.iter().find_map(Value::as_matrix);
+        let is_rows = |x: &&Matrix| function.driver != Driver::Where || !x.is_vector();
+        let mut matrices = values.iter().filter_map(Value::as_matrix);
+        let x = matrices.find(is_rows).or_else(|| values.iter().find_map(Value::as_matrix));
         let lists = values.iter().find_map(Value::as_ragged);
         let is_per_row = function.keeps_rows(&options)?;
         export::give(py, &Source { function, origin, x, lists, is_per_row }, result)
@@ -268,7 +277,7 @@ pub(super) fn add_all(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// >>> import raptors_arrow as ra
 /// >>> mean = ra.get_function("mean")
 /// >>> mean.arguments, mean.options
-/// (('x',), {'axis': None, 'skip_nulls': True, 'min_count': 1})
+/// (('x',), {'axis': None, 'skip_nulls': True, 'min_count': 1, 'keepdims': False, 'dtype': None})
 #[pyclass(frozen, name = "Function", module = "raptors_arrow")]
 pub(super) struct PyFunction(&'static Function);
 

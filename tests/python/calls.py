@@ -39,7 +39,8 @@ def choices(function: ra.Function) -> list[dict[str, Any]]:
     if "type" in function.options:
         sets = [{"type": "float64"}]
     if "axis" in function.options and len(function.arguments) == 1:
-        sets = [{"axis": axis} for axis in (None, 0, 1)]
+        none = [] if function.option_kinds["axis"] == "along" else [None]
+        sets = [{"axis": axis} for axis in (*none, 0, 1)]
     for option, kind in function.option_kinds.items():
         if isinstance(kind, tuple):
             sets = [{**one, option: word} for one in sets for word in kind]

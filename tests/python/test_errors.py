@@ -24,13 +24,17 @@ class Odd(np.ndarray):
     ("call", "error", "match"),
     [
         (lambda: ra.sum(pa.array(["a"])), TypeError, "sum: expected numbers.*got string$"),
-        (lambda: ra.sum(pa.array([True])), TypeError, "sum: expected .*integers.*got bool$"),
+        (
+            lambda: ra.add(pa.array([True]), 1),
+            TypeError,
+            "add: expected numbers .*for x, got bool$",
+        ),
         (
             lambda: ra.sum(pa.array([1], pa.decimal128(5))),
             TypeError,
             r"sum: .*got decimal128\(5, 0\)$",
         ),
-        (lambda: ra.sum(np.array([True])), TypeError, "sum: .*dtype bool"),
+        (lambda: ra.sum(np.array(["x"])), TypeError, "sum: .*dtype <U1"),
         (lambda: ra.sum(np.array(["a"])), TypeError, "sum: .*dtype <U1"),
         (lambda: ra.sum(np.array([1j])), TypeError, "sum: .*complex128"),
         (lambda: ra.sum(np.array(["2020"], "M8[D]")), TypeError, r"sum: .*datetime64\[D\]"),
@@ -83,11 +87,6 @@ class Odd(np.ndarray):
         (lambda: ra.broadcast_add(X, 1.0), TypeError, "broadcast_add: .*row"),
         (lambda: ra.sum(pa.array([[1.0], [1.0, 2.0]]), 0), ValueError, "sum: .*row 1 has 2"),
         (lambda: ra.sum(pa.table({"a": [1.0], "b": ["x"]})), TypeError, "sum: .*numbers"),
-        (
-            lambda: ra.sum(pa.table({"a": [1.0], "b": pa.array([1.0], pa.float32())})),
-            TypeError,
-            r"sum: expected columns of one type, got float64 \(a\) and float32 \(b\); cast them",
-        ),
         (lambda: ra.call_function("maen", [X]), ValueError, 'called "maen"; did you mean "mean"'),
         (lambda: ra.get_function("nothing"), ValueError, "list_functions"),
         (lambda: ra.explain("sum", X, axis=7), ValueError, "sum: option axis"),
@@ -180,11 +179,10 @@ def test_a_cast_that_is_refused_names_safe(value):
     assert ra.cast(x, "int8", safe=False)[0] == 1
 
 
-def test_mixed_tables_name_their_columns():
-    table = pa.table({"id": [1], "x": [1.0], "y": [2.0], "n": pa.array([1], pa.int8())})
-    expected = r"mean: .*one type, got int64 \(id\) and float64 \(x, y\) and int8 \(n\); cast them"
+def test_tables_name_the_columns_that_are_no_numbers():
+    table = pa.table({"id": [1], "x": [1.0], "name": ["a"]})
     for mixed in (table, table.to_batches()[0], table.to_struct_array(), pl.DataFrame(table)):
-        with pytest.raises(ra.RaptorsTypeError, match=expected):
+        with pytest.raises(ra.RaptorsTypeError, match=r"mean: .*numbers, got .*\(name\)"):
             ra.mean(mixed)
 
 

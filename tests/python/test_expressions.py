@@ -223,7 +223,7 @@ def test_mistakes_are_said_before_anything_is_read():
         ra.select(3, a=E.mean())
     words = pa.table({"s": ["a"]})
     with pytest.raises(
-        ra.RaptorsTypeError, match="mean: expected numbers .* col\\('s'\\) of type str"
+        ra.RaptorsTypeError, match="mean: expected numbers, .* got string"
     ):
         ra.select(words, a=ra.col("s").mean())
     with pytest.raises(ra.RaptorsValueError, match="no such file or directory: nowhere.parquet"):

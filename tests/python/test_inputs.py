@@ -78,10 +78,21 @@ def test_tensors_and_nested_lists_keep_their_type():
     got = ra.scale(x, 2)
     assert got.type == x.type
     np.testing.assert_array_equal(got.to_numpy_ndarray(), blocks * 2)
-    assert len(ra.mean(x, axis=0)) == 12
+    means = ra.mean(x, axis=0)
+    assert np.array_equal(means.to_pylist(), blocks.mean(axis=0))
     turned = pa.fixed_shape_tensor(pa.float32(), [2, 2], permutation=[1, 0])
-    with pytest.raises(ra.RaptorsValueError, match="sum: .*permutation"):
-        ra.sum(pa.ExtensionArray.from_storage(turned, fixed(np.ones((1, 4), "f4"))))
+    turned = pa.ExtensionArray.from_storage(turned, fixed(np.ones((1, 4), "f4")))
+    assert ra.sum(turned) == 4.0
+    assert ra.scale(turned, 2).type == turned.type
+    for call in (
+        lambda: ra.sum(turned, axis=0),
+        lambda: ra.argmax(turned),
+        lambda: ra.add(turned, [1, 2, 3, 4]),
+        lambda: ra.transpose(turned),
+        lambda: ra.Accumulator("sum", axis=0).update(turned),
+    ):
+        with pytest.raises(ra.RaptorsValueError, match=": .*permutation"):
+            call()
     series = pl.Series("b", blocks)
     assert ra.scale(series, 2).dtype == series.dtype
 

@@ -173,8 +173,12 @@ def test_tensors_of_numpy_keep_their_shape():
             getattr(ra, name)(x)
     with pytest.raises(ra.RaptorsValueError, match="top_k: .*got 3"):
         ra.top_k(x, x[0, 0])
-    with pytest.raises(ra.RaptorsValueError, match="ascontiguousarray"):
-        ra.scale(x[:, ::2], 2)
+    for other in (x[:, ::2], x[::-1], x.transpose(0, 2, 1), np.asfortranarray(x)):
+        assert np.array_equal(ra.scale(other, 2), 2 * other)
+        assert np.array_equal(ra.sum(other, axis=0), other.sum(axis=0))
+    masked = np.ma.masked_greater(x, 20)
+    assert np.array_equal(ra.sum(masked, axis=0), masked.sum(axis=0))
+    assert ra.scale(masked, 2).mask.sum() == 3
 
 
 def test_every_two_columns_of_a_table_are_a_table_with_their_names():

@@ -55,15 +55,17 @@ def row_functions() -> Iterator[RowFunction]:
     """Go through the functions of the table that make each result from one row.
 
     All but those whose second argument is a matrix, ``matmul`` and ``pairwise``: an engine would
-    repeat it for every row. They are for expressions, which hold their matrix. What goes by rows
-    only if it is told so has that in its name, ``raptors_mean_axis1``: ``raptors_mean`` is the mean
-    of a column, in engines that have aggregates.
+    repeat it for every row. They are for expressions, which hold their matrix. ``where`` is left
+    out too: an engine has a choice of its own. What goes by rows only if it is told so has that in
+    its name, ``raptors_mean_axis1``: ``raptors_mean`` is the mean of a column, in engines that have
+    aggregates.
     """
     known = set()
     for name in _native.list_functions():
         function = _native.get_function(name)
         by_row = {"axis": 1} if len(function.arguments) == 1 and "axis" in function.options else {}
-        if function.is_row_by_row(**by_row) and function.argument_kinds[1:] != ("matrix",):
+        is_left_out = function.argument_kinds[1:] == ("matrix",) or function.driver == "where"
+        if function.is_row_by_row(**by_row) and not is_left_out:
             made = [one for one in _variants(function, by_row) if one.name not in known]
             known |= {one.name for one in made}
             yield from made

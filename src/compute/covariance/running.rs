@@ -71,6 +71,13 @@ impl ColumnsAccumulator {
     pub fn update(&mut self, x: &Matrix) -> Result<()> {
         run::call(self.kind.name(), || {
             self.refuse_broken()?;
+            x.refuse_permuted()?;
+            if *x.element_type() == DataType::Boolean {
+                return Err(Error::Type {
+                    expected: crate::compute::NUMBERS,
+                    got: DataType::Boolean,
+                });
+            }
             let totals = self.state.get_or_insert_with(|| Totals::new(self.kind, x));
             let x = totals.checked(x)?;
             self.rows += x.rows();

@@ -70,6 +70,13 @@ impl TopKAccumulator {
     /// before.
     pub fn update(&mut self, x: &Matrix) -> Result<()> {
         run::call("top_k", || {
+            x.refuse_permuted()?;
+            if *x.element_type() == DataType::Boolean {
+                return Err(Error::Type {
+                    expected: crate::compute::NUMBERS,
+                    got: DataType::Boolean,
+                });
+            }
             if let Some(Found { element, .. }) = &self.found
                 && element != x.element_type()
             {

@@ -77,6 +77,13 @@ impl Fit {
     pub fn update(&mut self, x: &Matrix) -> Result<()> {
         run::call(self.transform.name(), || {
             let Self { transform, per, order, .. } = *self;
+            x.refuse_permuted()?;
+            if *x.element_type() == DataType::Boolean {
+                return Err(Error::Type {
+                    expected: crate::compute::NUMBERS,
+                    got: DataType::Boolean,
+                });
+            }
             let (element, state) = self.state.get_or_insert_with(|| {
                 let (element, width) = (x.element_type().clone(), x.width());
                 let state = with_measure(transform, order, &element, Start { width, per });

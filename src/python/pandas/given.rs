@@ -110,6 +110,12 @@ fn of_frame<'py>(
     let (rows, names) = match source.function.gives {
         Gives::Square => (columns()?, columns()?),
         Gives::Transposed => (columns()?, index(frame)?),
+        // Dimensions that were kept.
+        Gives::Reduced if source.is_per_row => (index(frame)?, None),
+        Gives::Reduced if source.x.is_some_and(|x| x.width() == result.width()) => {
+            (None, columns()?)
+        }
+        Gives::Reduced => (None, None),
         _ if source.function.keeps_columns() => (index(frame)?, columns()?),
         _ => (index(frame)?, None),
     };

@@ -69,7 +69,7 @@ impl Content {
             dtype.getattr_opt(intern!(py, "numpy_dtype"))?
         };
         match (kind, own) {
-            (Some('i' | 'u' | 'f'), Some(own)) => {
+            (Some('i' | 'u' | 'f' | 'b'), Some(own)) => {
                 let backend = if is_numpy { Backend::NumPy } else { Backend::Nullable };
                 Ok(Self::Numbers(backend, own.getattr(intern!(py, "name"))?.extract()?))
             }
@@ -101,8 +101,9 @@ impl Content {
 
 fn of_arrow(data_type: &Bound<'_, PyAny>) -> PyResult<Content> {
     let py = data_type.py();
-    if pyarrow(py, "a column of an Arrow dtype")?.is_number(data_type)? {
-        return Ok(Content::Numbers(Backend::Arrow, data_type.str()?.to_string()));
+    let name = data_type.str()?.to_string();
+    if pyarrow(py, "a column of an Arrow dtype")?.is_number(data_type)? || name == "bool" {
+        return Ok(Content::Numbers(Backend::Arrow, name));
     }
     // Lists and tensors say what their values are; so do dictionaries, which have an index too.
     let has = |name: &Bound<'_, PyString>| data_type.hasattr(name);

@@ -132,7 +132,7 @@ impl<'py> Columns<'py> {
         self.contents.iter().map(Content::backend).max().unwrap_or(Backend::NumPy)
     }
 
-    /// Refuses columns that are no numbers, or of several types of them, by their names.
+    /// Refuses columns that are no numbers, by their names.
     fn check(&self, function: &str, argument: &str) -> PyResult<()> {
         if let Some(i) = self.contents.iter().position(Content::is_vectors) {
             let label = self.label(i);
@@ -150,18 +150,16 @@ impl<'py> Columns<'py> {
                  them out: {argument}.select_dtypes(\"number\")"
             )));
         }
+        Ok(())
+    }
+
+    /// Whether all columns have one type.
+    fn are_of_one_type(&self) -> bool {
         let element = |content: &Content| match content {
             Content::Numbers(_, element) => numpy_name(element).to_owned(),
             _ => String::new(),
         };
-        if self.contents.windows(2).any(|pair| element(&pair[0]) != element(&pair[1])) {
-            let all = self.said(|_, _| true);
-            return Err(Kind::Type.error(format!(
-                "{function}: expected {argument} to have columns of one type, got {all}; convert \
-                 them first: {argument}.astype(\"float64\")"
-            )));
-        }
-        Ok(())
+        self.contents.windows(2).all(|pair| element(&pair[0]) == element(&pair[1]))
     }
 
     /// A label as Python writes it.
@@ -187,7 +185,7 @@ impl<'py> Columns<'py> {
         names.join(", ")
     }
 
-    /// All columns are NumPy arrays of one type. pandas keeps them in one array or in several: the
+    /// All columns are NumPy arrays. pandas keeps those of one type in one array or in several: the
     /// one is seen as it is, the several each by itself; and so is one that was cut, by rows, from
     /// columns that are longer, as then only a column still lies in one piece.
     fn of_numpy(&self, function: &'static str) -> PyResult<Matrix> {
@@ -195,7 +193,7 @@ impl<'py> Columns<'py> {
         let width = self.contents.len();
         let is_contiguous = |a: &Bound<'_, PyAny>| a.getattr("flags")?.getattr("forc")?.is_truthy();
         let (first, last) = (self.array(0)?, self.array(width - 1)?);
-        if share_an_array(&first, &last)? {
+        if self.are_of_one_type() && share_an_array(&first, &last)? {
             let whole = self.frame.call_method0(intern!(py, "to_numpy"))?;
             if is_contiguous(&whole)? || !is_contiguous(&first)? {
                 return of_numpy(function, &whole, None);
