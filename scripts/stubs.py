@@ -26,6 +26,7 @@ ARGUMENTS = {
     "number": "_NumberLike",
     "vectors": "_MatrixLike | _VectorLike",
     "queries": "_MatrixLike | _VectorLike",
+    "weights": "_MatrixLike | _VectorLike",
 }
 OPTIONS = {
     "axis": "Literal[0, 1, -1] | None",
@@ -55,6 +56,7 @@ def parameters(name: str, x: str, arguments: dict[str, str] = ARGUMENTS) -> str:
     kinds = dict(zip(function.arguments, function.argument_kinds, strict=True))
     first = function.arguments[0]
     types = {argument: arguments[kind] for argument, kind in kinds.items()} | {first: x}
+    types |= dict.fromkeys(function.by_name, f"{arguments['weights']} | None")
     for option, kind in function.option_kinds.items():
         types[option] = OPTIONS[kind] if isinstance(kind, str) else f"Literal[{literal(kind)}]"
     types["width"] = "int | None"
@@ -181,6 +183,7 @@ METHOD_ARGUMENTS = {
     "number": "_NumberLike",
     "vectors": "_Vectors",
     "queries": "_Vectors",
+    "weights": "_Vectors",
     "rows": "_Vectors",
 }
 

@@ -22,12 +22,14 @@ class Result(Protocol):
 
     #: What is reduced; None where rows are only counted.
     x: Expr | None
+    #: What its rows count for; None if all count the same.
+    weights: Expr | None
     columns: Sequence[str]
 
-    def reduce(self, x: Any, members: Any) -> Any:
+    def reduce(self, x: Any, members: Any, weights: Any = None) -> Any:
         """Give the results of rows that are all there are."""
 
-    def update(self, x: Any, members: Any) -> None:
+    def update(self, x: Any, members: Any, weights: Any = None) -> None:
         """Take the rows of a batch."""
 
     def merge(self, states: Any, members: Any) -> None:
@@ -58,7 +60,8 @@ def result_of(function: str, schema: Any, name: str, expr: Any, is_partial: bool
             f"{function}: expected an expression for {name}, got {type(expr).__name__}"
         )
     if expr.name == "len":
-        return _Statistic(None, (), "count", {}, is_partial, result_type(expr, schema), "number")
+        counted = result_type(expr, schema)
+        return _Statistic(None, None, (), "count", {}, is_partial, counted, "number")
     x = expr.args[0] if expr.args else None
     if expr.name not in STATISTICS + _ENDS or not isinstance(x, Expr) or not x.is_rows:
         raise RaptorsValueError(
@@ -80,7 +83,13 @@ def result_of(function: str, schema: Any, name: str, expr: Any, is_partial: bool
     made = result_type(expr, schema)
     shape = "number" if is_plain else str(made).partition("<")[0]
     made = made if shape != "number" or not getattr(made, "num_fields", 0) else made.value_type
-    return _Statistic(x, expr.columns, expr.name, options, is_partial, made, shape)
+    weights = expr.args[1] if len(expr.args) > 1 else None
+    if weights is not None and not (isinstance(weights, Expr) and weights.is_rows):
+        raise RaptorsValueError(
+            f"{function}: expected weights of {name} to be a column, or made of columns, got "
+            f"{expr!r}"
+        )
+    return _Statistic(x, weights, expr.columns, expr.name, options, is_partial, made, shape)
 
 
 def result_of_states(name: str, states: Any) -> Result:
@@ -103,7 +112,7 @@ def result_of_states(name: str, states: Any) -> Result:
         return _End(None, (), statistic == "last", True, states.field("value").type)
     shape = states.field("result")[0].as_py()
     native = _native._GroupStatistic.of_states(states)
-    return _Statistic(None, (), statistic, {}, True, None, shape, native)
+    return _Statistic(None, None, (), statistic, {}, True, None, shape, native)
 
 
 def state_columns(schema: Any) -> tuple[list[str], list[str]]:
@@ -159,6 +168,7 @@ class _Statistic:
     def __init__(
         self,
         x: Expr | None,
+        weights: Expr | None,
         columns: Sequence[str],
         name: str,
         options: dict[str, Any],
@@ -167,7 +177,7 @@ class _Statistic:
         shape: str,
         native: Any = None,
     ) -> None:
-        self.x, self.columns = x, columns
+        self.x, self.weights, self.columns = x, weights, columns
         self._type, self._shape = type, shape
         self._native = native or _native._GroupStatistic(name, is_partial, **options)
 
@@ -177,11 +187,11 @@ class _Statistic:
 
         return pa.repeat(pa.scalar(0, pa.int8()), x) if self.x is None else x
 
-    def reduce(self, x: Any, members: Any) -> Any:
-        return self._shaped(self._native.reduce(self._rows(x), members))
+    def reduce(self, x: Any, members: Any, weights: Any = None) -> Any:
+        return self._shaped(self._native.reduce(self._rows(x), members, weights))
 
-    def update(self, x: Any, members: Any) -> None:
-        self._native.update(self._rows(x), members)
+    def update(self, x: Any, members: Any, weights: Any = None) -> None:
+        self._native.update(self._rows(x), members, weights)
 
     def merge(self, states: Any, members: Any) -> None:
         self._native.merge(_one_array(states), members)
@@ -220,6 +230,7 @@ class _End:
     def __init__(
         self, x: Expr | None, columns: Sequence[str], last: bool, skip_nulls: bool, type: Any
     ) -> None:
+        self.weights: Expr | None = None
         self.x, self.columns = x, columns
         self._last, self._skip_nulls, self._type = last, skip_nulls, type
         #: Which of the rows that are kept each group has.
@@ -252,13 +263,13 @@ class _End:
 
         return pa.chunked_array(self._kept, self._type)
 
-    def update(self, x: Any, members: Any) -> None:
+    def update(self, x: Any, members: Any, weights: Any = None) -> None:
         self._take(x, members)
 
     def merge(self, states: Any, members: Any) -> None:
         self._take(_one_array(states).field("value"), members)
 
-    def reduce(self, x: Any, members: Any) -> Any:
+    def reduce(self, x: Any, members: Any, weights: Any = None) -> Any:
         self._take(x, members)
         return self.finish(members.seen)
 

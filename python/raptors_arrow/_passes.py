@@ -14,7 +14,7 @@ from raptors_arrow.errors import RaptorsTypeError, RaptorsValueError
 from raptors_arrow.expr import Expr, evaluate, evaluate_all
 from raptors_arrow.sources import Source, empty_batch
 
-__all__ = ["Fits", "accumulator", "check_operands", "is_rows_in_passes", "is_statistic"]
+__all__ = ["Fits", "accumulator", "check_operands", "is_rows_in_passes", "is_statistic", "update"]
 
 
 def is_rows_in_passes(expr: Expr) -> bool:
@@ -109,17 +109,12 @@ class Fits:
             with Ahead(self._source.batches(columns)) as ahead:
                 for batch in ahead:
                     if batch.num_rows > 0:  # lists of no rows do not say how wide the others are
-                        self._update(states, batch)
-            self._update(states, empty_batch(self._source.schema))  # types, if no batch came
+                        update(states, batch, self.values(batch))
+            none = empty_batch(self._source.schema)  # types, if no batch came
+            update(states, none, self.values(none))
             self._fits += [(node, state) for node, state in states if _is_fit(node)]
             reduced = [(node, state) for node, state in states if not _is_fit(node)]
             self._reduced.update((id(node), state.finish()) for node, state in reduced)
-
-    def _update(self, states: list[tuple[Expr, Any]], batch: Any) -> None:
-        inputs = [node.args[0] for node, _ in states if node.args]
-        values = iter(evaluate_all(inputs, self.values(batch), batch.column))
-        for node, state in states:
-            state.update(next(values) if node.args else batch.num_rows)
 
     def values(self, rows: Any) -> dict[int, Any]:
         """Give the values of what was measured, for the rows of a batch."""
@@ -129,6 +124,26 @@ class Fits:
             if all(name in names for name in node.columns):
                 known[id(node)] = fit.apply(evaluate(node.args[0], known, rows.column))
         return known
+
+
+def update(states: list[tuple[Expr, Any]], batch: Any, known: dict[int, Any]) -> None:
+    """Give what measures the rows of a stream those of a batch, with their weights if any."""
+    taken = [_taken(node) for node, _ in states]
+    values = iter(evaluate_all([part for own in taken for part in own], known, batch.column))
+    for (node, state), own in zip(states, taken, strict=True):
+        if node.name == "len":
+            state.update(batch.num_rows)
+            continue
+        x, *weights = [next(values) for _ in own]
+        state.update(x, **dict(zip(("weights",), weights, strict=False)))
+
+
+def _taken(node: Expr) -> tuple[Any, ...]:
+    """Give what is taken of each batch: its rows, and their weights if they have any."""
+    if node.name == "len":
+        return ()
+    positional = len(_native.get_function(node.name).arguments)
+    return (node.args[0], *node.args[positional:])
 
 
 def _state(node: Expr) -> Any:
@@ -156,11 +171,15 @@ def check_operands(expr: Expr) -> None:
             )
         if node.name in ("col", "len"):
             continue
-        kinds = _native.get_function(node.name).argument_kinds
+        function = _native.get_function(node.name)
+        kinds = [*function.argument_kinds, *("weights" for _ in function.by_name)]
         for arg, kind in zip(node.args, kinds, strict=False):
-            if isinstance(arg, Expr) or kind not in ("operand", "vectors"):
+            if isinstance(arg, Expr) or kind not in ("operand", "vectors", "weights"):
                 continue
-            if not _is_for_all_rows(arg, node.options.get("axis")):
+            axis = node.options.get("axis")
+            if kind == "weights" and axis != 1:
+                axis = 0
+            if not _is_for_all_rows(arg, axis):
                 raise RaptorsValueError(
                     f"{node.name}: expected a number or one row, which all rows of a stream take, "
                     f"got {_shape(arg)}, which lines up with rows; make it a column of the source"

@@ -45,7 +45,8 @@ def _sorted(
         raise RaptorsTypeError(
             f"{name}: expected no width for a stream, whose columns have their own types"
         )
-    given = [bound.pop(place) for place in function.arguments if place in bound]
+    names = (*function.arguments, *function.by_name)
+    given = [bound.pop(place) for place in names if bound.get(place) is not None]
     return given[0], given[1:], bound
 
 

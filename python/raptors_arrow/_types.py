@@ -114,6 +114,8 @@ def _applied(pa: Any, node: Any, known: dict[int, Any]) -> Any:
 def _type_of(pa: Any, value: Any) -> Any:
     if isinstance(value, int | float):
         return pa.float64()
+    if isinstance(value, list | tuple):
+        return pa.array(value).type
     type = getattr(value, "type", None)
     if isinstance(type, pa.DataType):
         return type

@@ -52,7 +52,12 @@ class Expr:
         x, *others = self.args
         if not isinstance(x, Expr):
             return f"{self.name}({', '.join(map(_described, self.args))})"
-        given = [_described(arg) for arg in others]
+        positional = 1 + len(_native.get_function(self.name).arguments[1:]) if others else 1
+        given = [_described(arg) for arg in self.args[1:positional]]
+        if len(self.args) > positional:
+            names = _native.get_function(self.name).by_name
+            by_name = zip(names, self.args[positional:], strict=False)
+            given += [f"{name}={_described(arg)}" for name, arg in by_name]
         given += [f"{name}={value!r}" for name, value in self.options.items()]
         return f"{x!r}.{self.name}({', '.join(given)})"
 
@@ -387,6 +392,8 @@ class _Flat:
 def _apply(node: Expr, args: list[Any]) -> Any:
     function = _native.get_function(node.name)
     options = node.options
+    positional = len(function.arguments)
+    options = {**options, **dict(zip(function.by_name, args[positional:], strict=False))}
     first = 0 if function.driver == "where" else 1
     operands = list(zip(node.args, args, function.argument_kinds, strict=False))[first:]
     if any(
@@ -394,7 +401,7 @@ def _apply(node: Expr, args: list[Any]) -> Any:
         for arg, value, kind in operands
     ):
         options = {"axis": 0, **options}  # a column of numbers is one value for each row
-    return function(*args, **options)
+    return function(*args[:positional], **options)
 
 
 def _is_plain(value: Any) -> bool:
@@ -407,7 +414,7 @@ def _method(name: str) -> Callable[..., Expr]:
     function = _native.get_function(name)
     parameters = list(signature(getattr(_native, name)).parameters.values())
     own = Signature([p for p in parameters[1:] if p.name != "width"])
-    names = function.arguments[1:]
+    names = (*function.arguments[1:], *function.by_name)
 
     def method(self: Expr, *args: Any, **options: Any) -> Expr:
         try:
@@ -415,6 +422,8 @@ def _method(name: str) -> Callable[..., Expr]:
         except TypeError as error:
             raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
         given = tuple(bound.pop(place) for place in names if place in bound)
+        if function.by_name and given[-1:] == (None,):
+            given = given[:-1]  # no weights
         return Expr(name, (self, *given), bound)
 
     method.__name__ = name

@@ -146,7 +146,7 @@ class GroupBy:
         if whole is not None:
             # All rows are at hand: groups need no states.
             members = self._members(groups, whole)
-            made = [r.reduce(x, members) for r, x in self._inputs(results, whole)]
+            made = [r.reduce(x, members, w) for r, x, w in self._inputs(results, whole)]
         else:
             at_once = self._read(groups, results, may_reduce=True)
             made = at_once or [result.finish(len(groups)) for result in results.values()]
@@ -214,12 +214,14 @@ class GroupBy:
     def _members(self, groups: Any, batch: Any) -> Any:
         return groups.assign([plain_keys(batch.column(key)) for key in self._keys])
 
-    def _inputs(self, results: dict[str, Result], batch: Any) -> Iterator[tuple[Result, Any]]:
+    def _inputs(self, results: dict[str, Result], batch: Any) -> Iterator[tuple[Result, Any, Any]]:
         """Evaluate what is reduced, once for all that share it."""
-        expressions = [result.x for result in results.values() if result.x is not None]
-        values = iter(evaluate_all(expressions, {}, batch.column))
+        each = [part for result in results.values() for part in (result.x, result.weights)]
+        wanted = [part for part in each if part is not None]
+        values = iter(evaluate_all(wanted, {}, batch.column))
         for result in results.values():
-            yield result, batch.num_rows if result.x is None else next(values)
+            x = batch.num_rows if result.x is None else next(values)
+            yield result, x, None if result.weights is None else next(values)
 
     def _read(
         self, groups: Any, results: dict[str, Result], *, may_reduce: bool
@@ -232,20 +234,20 @@ class GroupBy:
             for batch in batches:
                 members = self._members(groups, batch)
                 if may_reduce and is_empty and batch.num_rows and is_at_end():
-                    at_once = [r.reduce(x, members) for r, x in self._inputs(results, batch)]
+                    at_once = [r.reduce(x, members, w) for r, x, w in self._inputs(results, batch)]
                     is_empty = False
                     continue
                 is_empty = False
-                for result, x in self._inputs(results, batch):
-                    result.update(x, members)
+                for result, x, weights in self._inputs(results, batch):
+                    result.update(x, members, weights)
         if is_empty:  # types are known all the same
             import pyarrow as pa
 
             schema = self._source.schema
             none = empty_batch(pa.schema([schema.field(name) for name in needed]))
             members = self._members(groups, none)
-            for result, x in self._inputs(results, none):
-                result.update(x, members)
+            for result, x, weights in self._inputs(results, none):
+                result.update(x, members, weights)
         return at_once
 
     @contextmanager

@@ -347,9 +347,12 @@ def _compute(
     args: tuple[Any, ...],
     options: Any,
     dtype: Any = None,
+    weights: Any = None,
     return_dtype: Any = None,  # which polars passes, and the function knows anyway
 ) -> pl.Series:
     x, *columns = series
+    if isinstance(weights, pl.Expr):
+        weights = columns.pop()
     function = _native.get_function(name)
     _check_rows(function, x.dtype, options)
     for column in columns:
@@ -358,6 +361,9 @@ def _compute(
             x = x.new_from_index(0, len(column))
     given = tuple(columns.pop(0) if isinstance(arg, pl.Expr) else arg for arg in args)
     given, lined_up = _lined_up(function, x, given, options)
+    if weights is not None:
+        lined_up = {**lined_up, "weights": weights}
+        args = (*args, weights)
     result = function(x, *given, **lined_up)
     if gives == "number":
         dtype = _dtype(function, gives, x.dtype, args, options) if dtype is None else dtype
@@ -433,6 +439,8 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
     function = _native.get_function(name)
     if function.driver == "where":
         return _chosen(self._expr, tuple(_unwrapped(arg) for arg in args), options)
+    if options.get("weights") is not None:
+        return _weighed(self._expr, function, options)
     gives = _gives(function, args, options)
     args = tuple(_unwrapped(arg) for arg in args)
     run = partial(_compute, name=name, gives=gives, args=args, options=options)
@@ -483,6 +491,37 @@ def _on_expr(self: ExprNamespace, name: str, args: tuple[Any, ...], options: Any
         exprs,
         partial(run, args=args),
         is_elementwise=by_row and len(exprs) == 1,
+        returns_scalar=gives != "rows",
+    )
+
+
+def _weighed(expr: pl.Expr, function: _native.Function, options: Any) -> pl.Expr:
+    """Give a statistic of a column whose rows, or elements, have weights."""
+    options = dict(options)
+    given = _unwrapped(options.pop("weights"))
+    weights = given.series if isinstance(given, _Vector) else given
+    gives = _gives(function, (), options)
+    run = partial(
+        _compute, name=function.name, gives=gives, args=(), options=options, weights=weights
+    )
+    exprs = [expr, *([weights] if isinstance(weights, pl.Expr) else [])]
+
+    def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
+        dtype = _dtype(function, gives, inputs[0][1], (weights,), options)
+        return pl.map_batches(
+            [one for one, _ in inputs],
+            partial(run, dtype=dtype),
+            return_dtype=dtype,
+            is_elementwise=gives == "rows",
+            returns_scalar=gives != "rows",
+        )
+
+    if hasattr(pl, "pipe_with_dtype"):
+        return pl.pipe_with_dtype(exprs, planned)
+    return pl.map_batches(
+        exprs,
+        run,
+        is_elementwise=gives == "rows" and len(exprs) == 1,
         returns_scalar=gives != "rows",
     )
 
@@ -584,6 +623,9 @@ def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError as error:
             raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
         given = tuple(bound.pop(place) for place in places if bound.get(place) is not None)
+        for place in function.by_name:
+            if place in bound and bound[place] is None:
+                del bound[place]
         return run(self, name, given, bound)
 
     method.__name__ = name

@@ -122,7 +122,8 @@ def _pooled(pa: Any, lists: Any, how: str, weights: Any, row: int) -> Any:
                 "sums and means"
             )
         else:
-            made = _weighed(pa, vectors, how, flat.cast(pa.float64()), (starts, lengths))
+            statistic = _native._GroupStatistic(how, False)
+            made = statistic.pool(vectors, starts, lengths, flat)
     pooled = pa.array(made)
     if lists.null_count == 0:
         return pooled
@@ -159,36 +160,3 @@ def _where(pa: Any, vectors: Any, kept: Any) -> Any:
     import pyarrow.compute as pc
 
     return pc.if_else(kept, vectors, pa.scalar(None, vectors.type))
-
-
-def _weighed(pa: Any, vectors: Any, how: str, weights: Any, at: tuple[Any, Any]) -> Any:
-    """Add up vectors times their weights, in float64, and divide by those for a mean."""
-    import pyarrow.compute as pc
-
-    starts, lengths = at
-    matrix = pa.array(_native.as_matrix(vectors))
-    number, width = matrix.type.value_type, matrix.type.list_size
-    real = number if pa.types.is_floating(number) else pa.float64()
-    wide = _where(pa, matrix, weights.is_valid())
-    wide = _native.cast(wide, "float64")
-    plain = weights.fill_null(0.0)
-    total = pa.array(
-        _native._GroupStatistic("sum", False).pool(
-            _native.multiply(wide, plain, axis=0), starts, lengths
-        )
-    )
-    if how == "mean":
-        # The weight of an element that is null does not count.
-        each = pc.if_else(wide.values.is_valid(), 1.0, pa.scalar(None, pa.float64()))
-        valid = pa.FixedSizeListArray.from_arrays(each, width)
-        valid = _where(pa, valid, wide.is_valid())
-        weight = pa.array(
-            _native._GroupStatistic("sum", False).pool(
-                _native.multiply(valid, plain, axis=0), starts, lengths
-            )
-        )
-        none = pa.scalar(None, pa.float64())
-        parts = pc.if_else(pc.equal(weight.values, 0.0), none, weight.values)
-        quotient = pc.divide(total.values, parts)
-        total = pa.FixedSizeListArray.from_arrays(quotient, width)
-    return _native.cast(total, f"float{real.bit_width}")

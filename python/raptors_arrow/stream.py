@@ -15,6 +15,7 @@ from raptors_arrow._passes import (
     check_operands,
     is_rows_in_passes,
     is_statistic,
+    update,
 )
 from raptors_arrow._reading import Ahead, Progress, shown
 from raptors_arrow._types import result_type
@@ -224,7 +225,7 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
         values = dict(zip(parts, made, strict=True))
     else:
         fits = Fits("select", source, expressions)
-        totals = {key: accumulator(node) for key, node in parts.items()}
+        totals = [(node, accumulator(node)) for node in parts.values()]
         fits.run()
         rows = 0
         columns = needed(expressions) or None
@@ -232,10 +233,11 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
             for batch in shown(ahead, source.count_rows, progress):
                 rows += batch.num_rows
                 if batch.num_rows > 0:  # lists of no rows do not say how wide the others are
-                    _update(totals, parts, batch, fits)
+                    update(totals, batch, fits.values(batch))
         if rows == 0:  # no batch came, or none with rows: types are known all the same
-            _update(totals, parts, empty_batch(source.schema), fits)
-        values = {key: total.finish() for key, total in totals.items()}
+            none = empty_batch(source.schema)
+            update(totals, none, fits.values(none))
+        values = {id(node): total.finish() for node, total in totals}
     values.update(_counts(expressions, rows))
     row = {}
     for name, expr in expressions.items():
@@ -243,12 +245,6 @@ def _reduced(source: Source, expressions: dict[str, Expr], progress: Progress) -
         value = evaluate(expr, values)
         row[name] = pa.array([value.to_pylist() if hasattr(value, "to_pylist") else value], type)
     return source.give(pa.table(row))
-
-
-def _update(totals: dict[int, Any], parts: dict[int, Expr], batch: Any, fits: Fits) -> None:
-    inputs = evaluate_all([n.args[0] for n in parts.values()], fits.values(batch), batch.column)
-    for key, values in zip(parts, inputs, strict=True):
-        totals[key].update(values)
 
 
 def _counts(expressions: dict[str, Expr], rows: int) -> dict[int, Any]:

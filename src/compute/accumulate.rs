@@ -7,21 +7,21 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
+use super::measured::{self, Batches, Described, Measured};
 use super::reduce::{self, How, WithReducer, with_reducer};
-use super::state::{Finish, Required, Running, RunningOne, Seen, State};
+use super::state::{Finish, Running, RunningOne, State};
 use super::state_array::{Description, StateReader, StateWriter};
+use super::weights::{Aligned, weighted};
 use super::{Per, ReduceOptions, Statistic, call};
-use crate::buffer::Output;
 use crate::dispatch::{Level, Plan, machine, run};
 use crate::error::{Error, Result};
-use crate::kernel::{Partial, Reducer, Words};
-use crate::matrix::{self, Matrix, Number, TileWorkspace, View, array_of, steps};
+use crate::kernel::{Reducer, Words};
+use crate::matrix::{Matrix, Number, Source, TileWorkspace, steps};
 use crate::memory::{self, Gather as _};
 
 /// A statistic of all rows, or of each column, of batches that come one after the other.
@@ -43,11 +43,8 @@ pub struct Accumulator {
     statistic: Statistic,
     per: Per,
     options: ReduceOptions,
-    /// None before the first batch, which says what elements there are.
-    state: Option<Box<dyn Accumulate>>,
+    batches: Batches<dyn Accumulate>,
     rows: usize,
-    /// Whether an update was interrupted.
-    is_broken: bool,
 }
 
 impl std::fmt::Debug for Accumulator {
@@ -69,7 +66,7 @@ impl Accumulator {
             let error = Error::Argument { argument, expected, got: "1".to_owned() };
             return Err(error.in_function(statistic.name()));
         }
-        Ok(Self { statistic, per, options, state: None, rows: 0, is_broken: false })
+        Ok(Self { statistic, per, options, batches: Batches::new(None), rows: 0 })
     }
 
     /// What is computed.
@@ -87,47 +84,46 @@ impl Accumulator {
         self.rows
     }
 
-    fn refuse_broken(&self) -> Result<()> {
-        if !self.is_broken {
-            return Ok(());
-        }
-        let (argument, expected) = ("self", "an accumulator whose updates all ended");
-        let got = "one that was interrupted".to_owned();
-        Err(Error::Argument { argument, expected, got })
-    }
-
     /// Takes the next rows.
     ///
     /// # Errors
     ///
-    /// [`Error::Mixed`] or [`Error::Width`] if they differ in type or width from those before.
+    /// [`Error::Mixed`] or [`Error::Width`] if they differ in type or width from those before, and
+    /// [`Error::Argument`] if those had weights.
     pub fn update(&mut self, x: &Matrix) -> Result<()> {
+        self.take(x, None)
+    }
+
+    /// The same of elements that have weights, see [`reduce_weighted`](super::reduce_weighted): all
+    /// batches have some, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update), and for weights as
+    /// [`reduce_weighted`](super::reduce_weighted).
+    pub fn update_weighted(&mut self, x: &Matrix, weights: &Matrix) -> Result<()> {
+        self.take(x, Some(weights))
+    }
+
+    fn take(&mut self, x: &Matrix, weights: Option<&Matrix>) -> Result<()> {
         run::call(self.statistic.name(), || {
-            self.refuse_broken()?;
             let Self { statistic, per, options, .. } = *self;
-            // A list column without a valid row has no width of its own.
             if per == Per::Column {
                 x.refuse_permuted()?;
             }
             let x = &*call::seen(x, options.dtype)?;
-            let x = &*match &self.state {
-                Some(state) => x.fitted(state.width())?,
-                None => Cow::Borrowed(x),
-            };
-            let state = match &mut self.state {
-                Some(state) => state,
-                None => {
-                    let (element, width) = (x.element_type().clone(), x.width());
-                    let begun = Begun { statistic, per, options, element, width };
-                    let state = with_reducer(statistic, x.element_type(), &options, begun)?;
-                    self.state.insert(state)
-                }
-            };
-            check(&**state, x.element_type(), x.width())?;
+            let x = &*self.batches.fitted(x)?;
+            let aligned = |weights| Aligned::new(x, per, Cow::Borrowed(weights));
+            let weights = weights.map(aligned).transpose()?;
+            weights.as_ref().map_or(Ok(()), |weights| weights.check(statistic))?;
+            let is_weighted = weights.is_some();
+            let options = ReduceOptions { dtype: None, ..options };
+            let state = self.batches.state_of(x, is_weighted, |element, width| {
+                begun(Description { statistic, is_weighted, per, options, element, width })
+            })?;
             let plan = run::planned(&reduce::work(x, per, statistic))?;
-            let updated = memory::caught(|| state.update(x, &plan));
-            // A batch that was taken in part would be counted twice if it came again.
-            self.is_broken |= updated.is_err();
+            let updated = memory::caught(|| state.update(x, weights.as_ref(), &plan));
+            self.batches.is_broken |= updated.is_err();
             self.rows += x.rows();
             updated
         })
@@ -141,8 +137,8 @@ impl Accumulator {
     /// [`update`](Self::update).
     pub fn merge(&mut self, right: Self) -> Result<()> {
         run::call(self.statistic.name(), || {
-            self.refuse_broken()?;
-            right.refuse_broken()?;
+            self.batches.refuse_broken()?;
+            right.batches.refuse_broken()?;
             // The type that elements are seen in is that of the states.
             let plain = |options: ReduceOptions| ReduceOptions { dtype: None, ..options };
             let own = (self.statistic, self.per, plain(self.options));
@@ -152,7 +148,7 @@ impl Accumulator {
             }
             let before = self.rows;
             self.rows += right.rows;
-            match (&mut self.state, right.state) {
+            match (&mut self.batches.state, right.batches.state) {
                 (_, None) => Ok(()),
                 (state @ None, right) => {
                     *state = right;
@@ -160,7 +156,7 @@ impl Accumulator {
                 }
                 (Some(state), Some(right)) => {
                     let merged = memory::caught(|| state.merge(right, before as u64));
-                    self.is_broken |= merged.is_err();
+                    self.batches.is_broken |= merged.is_err();
                     merged
                 }
             }
@@ -189,12 +185,9 @@ impl Accumulator {
     /// [`Error::Rows`] if no batch came, so that nothing is known of the type.
     pub fn state(self) -> Result<StructArray> {
         run::call(self.statistic.name(), || {
-            self.refuse_broken()?;
-            let Self { statistic, per, options, rows, .. } = self;
-            let what = "batches";
-            let state = self.state.ok_or(Error::Rows { what, expected: 1, got: 0 })?;
-            let (element, width) = (state.element().clone(), state.width());
-            let of = Description { statistic, per, options, element, width };
+            let Self { batches, rows, .. } = self;
+            let state = batches.ended()?;
+            let of = state.of().clone();
             state.write(rows as u64)?.finish(&of)
         })
     }
@@ -209,15 +202,14 @@ impl Accumulator {
         run::call("from_state", || {
             let reader = StateReader::new(states)?;
             let reader = reader.ok_or(Error::Rows { what: "states", expected: 1, got: 0 })?;
-            let Description { statistic, per, options, element, width } = reader.of().clone();
-            let begun = Begun { statistic, per, options, element: element.clone(), width };
-            let mut state = with_reducer(statistic, &element, &options, begun)?;
+            let Description { statistic, per, options, .. } = *reader.of();
+            let mut state = begun(reader.of().clone())?;
             let mut rows = 0;
             for row in 0..states.len() {
                 rows += state.read(&reader, row, rows)?;
             }
-            let (state, rows) = (Some(state), rows as usize);
-            Ok(Self { statistic, per, options, state, rows, is_broken: false })
+            let (batches, rows) = (Batches::new(Some(state)), rows as usize);
+            Ok(Self { statistic, per, options, batches, rows })
         })
     }
 
@@ -228,12 +220,7 @@ impl Accumulator {
     /// [`Error::Rows`] if no batch came, so that nothing is known of the type, and
     /// [`Error::Overflow`] for integers whose sum does not fit 64 bits.
     pub fn finish(self) -> Result<ArrayRef> {
-        run::call(self.statistic.name(), || {
-            self.refuse_broken()?;
-            let what = "batches";
-            let state = self.state.ok_or(Error::Rows { what, expected: 1, got: 0 })?;
-            state.finish(self.rows)
-        })
+        run::call(self.statistic.name(), || self.batches.ended()?.finish(self.rows))
     }
 }
 
@@ -241,10 +228,8 @@ impl Accumulator {
 const COLUMNS_OF_A_GROUP: usize = 256;
 
 /// A state of some types.
-trait Accumulate: Send {
-    fn element(&self) -> &DataType;
-    fn width(&self) -> usize;
-    fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()>;
+trait Accumulate: Described + Send {
+    fn update(&mut self, x: &Matrix, weights: Option<&Aligned<'_>>, plan: &Plan) -> Result<()>;
     /// Takes what another one saw after so many rows.
     fn merge(&mut self, right: Box<dyn Accumulate>, before: u64) -> Result<()>;
     /// What so many rows left, all columns as one state.
@@ -256,26 +241,15 @@ trait Accumulate: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Refuses rows of another type or width.
-fn check(state: &dyn Accumulate, element: &DataType, width: usize) -> Result<()> {
-    let (what, expected, got) = ("a batch", state.element(), element);
-    if expected != got {
-        return Err(Error::Mixed { what, expected: expected.clone(), got: got.clone() });
-    }
-    if state.width() != width {
-        return Err(Error::Width { what, expected: state.width(), got: width });
-    }
-    Ok(())
+/// Nothing seen of such a statistic.
+fn begun(of: Description) -> Result<Box<dyn Accumulate>> {
+    let (statistic, is_weighted, options) = (of.statistic, of.is_weighted, of.options);
+    let element = of.element.clone();
+    with_reducer((statistic, is_weighted), &element, &options, Begun(of))
 }
 
 /// Makes the state of a statistic, once its types are known.
-struct Begun {
-    statistic: Statistic,
-    per: Per,
-    options: ReduceOptions,
-    element: DataType,
-    width: usize,
-}
+struct Begun(Description);
 
 impl WithReducer for Begun {
     type Out = Box<dyn Accumulate>;
@@ -285,26 +259,12 @@ impl WithReducer for Begun {
         how: How<T, R, F>,
         to: &DataType,
     ) -> Result<Box<dyn Accumulate>> {
-        let Self { statistic, per, options, element, width } = self;
-        let is_count = statistic == Statistic::Count;
-        let groups: Vec<_> = columns_of(per, width).gather();
+        let (reducer, per) = (how.reducer, self.0.per);
+        let groups: Vec<_> = columns_of(per, self.0.width).gather();
         let sequences =
-            groups.iter().map(|group| Sequences::new(how.reducer, per, group.len())).gather();
-        Ok(Box::new(Totals::<T, O, R, F> {
-            element,
-            width,
-            per,
-            reducer: how.reducer,
-            finish: how.finish,
-            min_count: if is_count { 0 } else { how.min_count as u64 },
-            skip_nulls: is_count || options.skip_nulls,
-            is_count,
-            to: if is_count { DataType::Int64 } else { to.clone() },
-            groups,
-            before: Vec::new(),
-            sequences,
-            made: PhantomData,
-        }))
+            groups.iter().map(|group| Sequences::new(reducer, per, group.len())).gather();
+        let measured = Measured::new(self.0, how, to);
+        Ok(Box::new(Totals::<T, O, R, F> { measured, groups, before: Vec::new(), sequences }))
     }
 }
 
@@ -328,17 +288,17 @@ impl<T: Number, R: Reducer<T>> Sequences<T, R> {
     }
 
     /// Takes the next rows.
-    pub(super) fn update(
+    pub(super) fn update<S: Source<T>>(
         &mut self,
         level: Level,
-        view: &View<'_, T>,
+        source: &S,
         columns: Range<usize>,
         workspace: &mut TileWorkspace<T>,
     ) {
-        let (rows, width) = (view.rows, view.width);
+        let (rows, width) = (source.rows(), source.width());
         match self {
-            Self::One(one) => one.update(level, view, 0..rows * width, workspace),
-            Self::Columns(all) => all.update(level, view, (0..rows, columns), None, workspace),
+            Self::One(one) => one.update(level, source, 0..rows * width, workspace),
+            Self::Columns(all) => all.update(level, source, (0..rows, columns), None, workspace),
         }
     }
 
@@ -352,22 +312,12 @@ impl<T: Number, R: Reducer<T>> Sequences<T, R> {
 
 /// States of all columns, and what becomes of them.
 struct Totals<T: Number, O, R: Reducer<T>, F> {
-    element: DataType,
-    width: usize,
-    per: Per,
-    reducer: R,
-    finish: F,
-    min_count: u64,
-    skip_nulls: bool,
-    /// Whether the counts are the results.
-    is_count: bool,
-    to: DataType,
+    measured: Measured<O, R, F>,
     /// The columns of each of `sequences`.
     groups: Vec<Range<usize>>,
     /// The states of rows before the running ones; none before the first merge.
     before: Vec<State<R::Node>>,
     sequences: Vec<Sequences<T, R>>,
-    made: PhantomData<fn() -> O>,
 }
 
 impl<T, O, R, F> Totals<T, O, R, F>
@@ -379,7 +329,7 @@ where
 {
     /// The states of all rows; those that come are new ones.
     fn pause(&mut self) -> Vec<State<R::Node>> {
-        let (reducer, per) = (self.reducer, self.per);
+        let (reducer, per) = (self.measured.reducer, self.measured.of.per);
         let fresh = self.groups.iter().map(|group| Sequences::new(reducer, per, group.len()));
         let running = std::mem::replace(&mut self.sequences, fresh.gather());
         let running = running.into_iter().map(Sequences::pause);
@@ -391,13 +341,25 @@ where
         merged.map(|(before, running)| before.merge(reducer, running)).gather()
     }
 
+    /// How far a row takes each sequence.
+    fn elements_of_a_row(&self) -> u64 {
+        let of = &self.measured.of;
+        if of.per == Per::Matrix { of.width as u64 } else { 1 }
+    }
+
     /// Takes what was seen after so many rows.
     fn append(&mut self, right: Vec<State<R::Node>>, before: u64) {
-        let reducer = self.reducer;
-        let by = if self.per == Per::Matrix { before * self.width as u64 } else { before };
+        let reducer = self.measured.reducer;
+        let by = before * self.elements_of_a_row();
         let pairs = self.pause().into_iter().zip(right);
         self.before =
             pairs.map(|(left, right)| left.merge(reducer, right.moved(reducer, by))).gather();
+    }
+}
+
+impl<T: Number, O, R: Reducer<T>, F> Described for Totals<T, O, R, F> {
+    fn of(&self) -> &Description {
+        &self.measured.of
     }
 }
 
@@ -408,27 +370,20 @@ where
     R: Reducer<T, Node: Words>,
     F: Finish<R::Node, O>,
 {
-    fn element(&self) -> &DataType {
-        &self.element
-    }
-
-    fn width(&self) -> usize {
-        self.width
-    }
-
-    fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()> {
-        let (view, level) = (x.view::<T>()?, plan.level(machine()));
+    fn update(&mut self, x: &Matrix, weights: Option<&Aligned<'_>>, plan: &Plan) -> Result<()> {
+        let (source, level) = (weighted::<T>(x, weights)?, plan.level(machine()));
         let tasks = self.groups.iter().cloned().zip(&mut self.sequences).gather();
         run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
-            sequences.update(level, &view, columns, workspace);
+            sequences.update(level, &source, columns, workspace);
         })
     }
 
     fn merge(&mut self, right: Box<dyn Accumulate>, before: u64) -> Result<()> {
-        check(self, right.element(), right.width())?;
-        let Ok(mut right) = right.into_any().downcast::<Self>() else {
+        measured::check(self.of(), &right.of().element, right.of().width)?;
+        let is_same = right.of().is_weighted == self.of().is_weighted;
+        let Some(mut right) = right.into_any().downcast::<Self>().ok().filter(|_| is_same) else {
             let (argument, expected) = ("other", "an accumulator of the same statistic");
-            let got = "one of other types".to_owned();
+            let got = "one of other types, or of weights".to_owned();
             return Err(Error::Argument { argument, expected, got });
         };
         self.append(right.pause(), before);
@@ -439,7 +394,7 @@ where
         let state = State::of_columns(self.pause(), &self.groups);
         let width = self.groups.last().map_or(0, |group| group.end);
         let mut writer = StateWriter::new::<R::Node>();
-        writer.push(self.reducer, rows, state, width)?;
+        writer.push(self.measured.reducer, rows, state, width)?;
         Ok(writer)
     }
 
@@ -451,33 +406,15 @@ where
     }
 
     fn finish(mut self: Box<Self>, rows: usize) -> Result<ArrayRef> {
-        let elements = if self.per == Per::Matrix { rows * self.width } else { rows };
-        let required =
-            Required { min: self.min_count, all: (!self.skip_nulls).then_some(elements as u64) };
-        let results = self.groups.last().map_or(0, |group| group.end);
-        let (mut counts, mut values) = (Output::<i64>::new(results)?, Output::<O>::new(results)?);
-        let mut failed = None;
+        let elements = rows as u64 * self.elements_of_a_row();
+        let mut made = self.measured.results(self.groups.last().map_or(0, |group| group.end))?;
         let states = self.pause();
         for (group, state) in self.groups.iter().zip(states) {
-            let Seen { nodes, counts: seen } = state.nodes(self.reducer);
-            for (i, column) in group.clone().enumerate() {
-                let (count, Partial { node, scale }) = (seen.get(i), nodes.get(i));
-                counts[column] = count as i64;
-                values[column] = self.finish.one(node, count, scale.power());
-                if required.is_met(count) && !self.finish.fits(&node) {
-                    failed = failed.or(Some(column));
-                }
-            }
+            let seen = state.nodes(self.measured.reducer);
+            self.measured.put(&mut made, group.start, (&seen, 0..group.len()), elements, None);
         }
-        if self.is_count {
-            return array_of(counts, None, &self.to);
-        }
-        if let Some(index) = failed {
-            let what = if self.per == Per::Matrix { "result" } else { "column" };
-            return Err(Error::Overflow { what, index, into: self.to });
-        }
-        let valid = matrix::from_bits(results, |i| required.is_met(counts[i] as u64))?;
-        array_of(values, Some(valid).filter(|valid| valid.null_count() > 0), &self.to)
+        let what = if self.measured.of.per == Per::Matrix { "result" } else { "column" };
+        self.measured.array(made, what)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

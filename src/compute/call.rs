@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         arguments: &'a [Value],
         options: &'a Options,
     ) -> Result<Self> {
-        let (most, got) = (function.arguments.len(), arguments.len());
+        let (most, got) = (function.all_arguments().count(), arguments.len());
         let fewest = function.arguments.iter().filter(|argument| !argument.optional).count();
         if got < fewest || got > most {
             let expected = if got < fewest { fewest } else { most };
@@ -196,7 +196,7 @@ impl<'a> Call<'a> {
         if has_axis && self.per() != Per::Row || self.are_two_vectors() {
             return Ok(());
         }
-        for (argument, value) in self.function.arguments.iter().zip(self.arguments) {
+        for (argument, value) in self.function.all_arguments().zip(self.arguments) {
             if argument.kind == ArgumentKind::Rows && value.is_vector() {
                 let (argument, len) = (argument.name, value.len());
                 return Err(Error::OneVector { argument, len, has_axis });
@@ -237,7 +237,8 @@ impl<'a> Call<'a> {
 
     fn refuse(&self, i: usize, expected: &'static str) -> Error {
         let got = self.arguments[i].describe();
-        Error::Argument { argument: self.function.arguments[i].name, expected, got }
+        let argument = self.function.all_arguments().nth(i).map_or("", |argument| argument.name);
+        Error::Argument { argument, expected, got }
     }
 
     /// The argument as a matrix.

@@ -125,7 +125,7 @@ impl<T: Number> Body for Norms<'_, T> {
             return;
         }
         let mut scales = Vec::new();
-        Sums(Squared).rows(simd, Tile { x, valid: None }, width, out, &mut scales);
+        Sums(Squared).rows(simd, Tile { x, valid: None, weights: None }, width, out, &mut scales);
         for (r, norm) in out.iter_mut().enumerate() {
             *norm = norm.sqrt() / scales.get(r).map_or(1.0, |scale: &Scale| scale.power());
         }

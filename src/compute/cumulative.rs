@@ -55,7 +55,7 @@ pub fn cumsum(x: &Matrix, per: Per) -> Result<Matrix> {
         let error = Error::OptionValue { option: "axis", expected, got };
         return Err(error.in_function("cumsum"));
     }
-    let to = Statistic::Sum.result_type(x.element_type());
+    let to = Statistic::Sum.result_type(x.element_type(), false);
     let call = Cumsum { x: Held::Borrowed(x), per, to };
     call::execute("cumsum", &call)?.into_matrix()
 }
@@ -63,7 +63,7 @@ pub fn cumsum(x: &Matrix, per: Per) -> Result<Matrix> {
 /// The call of a function of the table.
 pub(super) fn bind<'a>(call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
     let (x, per) = (call.matrix(0)?, call.per());
-    let to = Statistic::Sum.result_type(x.element_type());
+    let to = Statistic::Sum.result_type(x.element_type(), false);
     Ok(Box::new(Cumsum { x, per, to }))
 }
 

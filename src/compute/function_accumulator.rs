@@ -115,6 +115,21 @@ impl FunctionAccumulator {
         }
     }
 
+    /// The same of rows that have weights, see [`Accumulator::update_weighted`].
+    ///
+    /// # Errors
+    ///
+    /// As that, and [`Error::Argument`] for functions that take none.
+    pub fn update_weighted(&mut self, x: &Matrix, weights: &Matrix) -> Result<()> {
+        match self {
+            Self::Statistic(state) => state.update_weighted(x, weights),
+            other => {
+                let (argument, expected) = ("weights", "none but for sum, mean, var and std");
+                Err(Error::Argument { argument, expected, got: format!("{other:?}") })
+            }
+        }
+    }
+
     /// Takes the rows that another one saw, after its own.
     ///
     /// # Errors

@@ -15,17 +15,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_schema::DataType;
 
-use super::groups::{GROUPS_OF_A_TASK, check_rows, lists, results_of};
+use super::groups::{GROUPS_OF_A_TASK, check_rows, lists, of_rows, results_of};
 use super::keys::Members;
 use super::reduce::{self, How, WithReducer, with_reducer};
 use super::state::{FeedMany, Finish, Required, Running, Seen, State};
+use super::weights::{Aligned, weighted};
 use super::{Per, ReduceOptions, Statistic, with_wide};
 use crate::buffer::Output;
 use crate::dispatch::{Level, Plan, machine, run};
 use crate::error::{Error, Result};
 use crate::kernel::{Counts, Many, Nodes, Partial, Reducer, Words};
 use crate::matrix::{
-    self, Gathered, Matrix, Number, Source, TILE, TileWorkspace, View, Wanted, array_of,
+    self, Matrix, Number, Source, TILE, TileWorkspace, View, Wanted, Weighted, array_of,
 };
 use crate::memory::{self, Gather as _};
 
@@ -57,7 +58,25 @@ pub fn reduce_groups(
 ) -> Result<Matrix> {
     run::call(statistic.name(), || {
         check_rows(x, members)?;
-        with_rows(statistic, x, members, options)
+        with_rows(statistic, (x, None), members, options)
+    })
+}
+
+/// The same of rows that have weights, or elements, for a sum, a mean, a variance or its root.
+///
+/// # Errors
+///
+/// As [`reduce_groups`], and for weights as [`reduce_weighted`](super::reduce_weighted).
+pub fn reduce_groups_weighted(
+    statistic: Statistic,
+    x: &Matrix,
+    weights: &Matrix,
+    members: &Members,
+    options: &ReduceOptions,
+) -> Result<Matrix> {
+    run::call(statistic.name(), || {
+        check_rows(x, members)?;
+        with_rows(statistic, (x, Some(weights)), members, options)
     })
 }
 
@@ -84,31 +103,58 @@ pub fn reduce_lists(
     lists: &[Range<usize>],
     options: &ReduceOptions,
 ) -> Result<Matrix> {
+    pooled(statistic, (x, None), lists, options)
+}
+
+/// The same of rows that have weights, or elements, for a sum, a mean, a variance or its root.
+///
+/// # Errors
+///
+/// As [`reduce_lists`], and for weights as [`reduce_weighted`](super::reduce_weighted).
+pub fn reduce_lists_weighted(
+    statistic: Statistic,
+    x: &Matrix,
+    weights: &Matrix,
+    lists: &[Range<usize>],
+    options: &ReduceOptions,
+) -> Result<Matrix> {
+    pooled(statistic, (x, Some(weights)), lists, options)
+}
+
+fn pooled(
+    statistic: Statistic,
+    (x, weights): (&Matrix, Option<&Matrix>),
+    lists: &[Range<usize>],
+    options: &ReduceOptions,
+) -> Result<Matrix> {
     run::call("pool", || {
         if let Some(last) = lists.iter().find(|list| list.end > x.rows()) {
             return Err(Error::Rows { what: "values", expected: last.end, got: x.rows() });
         }
-        with_rows(statistic, x, &Members::of_lists(lists)?, options)
+        with_rows(statistic, (x, weights), &Members::of_lists(lists)?, options)
     })
 }
 
 fn with_rows(
     statistic: Statistic,
-    x: &Matrix,
+    (x, weights): (&Matrix, Option<&Matrix>),
     members: &Members,
     options: &ReduceOptions,
 ) -> Result<Matrix> {
+    let weights = of_rows(statistic, x, weights)?;
+    let (weights, is_weighted) = (weights.as_ref(), weights.is_some());
     let plan = run::planned(&reduce::work(x, Per::Column, statistic))?;
-    let rows = Rows { x, members, options: *options, plan };
+    let rows = Rows { x, weights, members, options: *options, plan };
     match statistic {
         Statistic::Count => rows.count(),
-        _ => with_reducer(statistic, x.element_type(), options, rows),
+        _ => with_reducer((statistic, is_weighted), x.element_type(), options, rows),
     }
 }
 
 /// A call that is planned.
 struct Rows<'a> {
     x: &'a Matrix,
+    weights: Option<&'a Aligned<'a>>,
     members: &'a Members,
     options: ReduceOptions,
     plan: Plan,
@@ -161,11 +207,11 @@ impl WithReducer for Rows<'_> {
         how: How<T, R, F>,
         to: &DataType,
     ) -> Result<Matrix> {
-        let Self { x, members, options, plan } = self;
-        let view = x.view::<T>()?;
-        let (groups, width) = (members.seen(), view.width);
+        let Self { x, weights, members, options, plan } = self;
+        let source = weighted::<T>(x, weights)?;
+        let (groups, width) = (members.seen(), x.width());
         let results = results_of(groups, width)?;
-        let has_nulls = Source::has_nulls(&view);
+        let has_nulls = source.has_nulls();
         let mut values = Output::<O>::new(results)?;
         if members.ids().len() < groups {
             values.fill(O::default());
@@ -184,11 +230,11 @@ impl WithReducer for Rows<'_> {
             failed: &failed,
         };
         let work =
-            Work { view: &view, members, reducer: how.reducer, level: plan.level(machine()) };
+            Work { source: &source, members, reducer: how.reducer, level: plan.level(machine()) };
         if width > 0 {
             let valid_width = if has_nulls { width } else { 1 };
             let Cut { tasks, giants } =
-                cut::<T, O>(&view, members, &plan, &mut values[..], &mut valid, valid_width);
+                cut::<T, O>(width, members, &plan, &mut values[..], &mut valid, valid_width);
             run::each_while(&plan, tasks, Workspace::default, |workspace, task, go_on| {
                 work.task(&finish, task, workspace, go_on);
             })?;
@@ -232,14 +278,14 @@ struct Cut<'o, O> {
 
 /// Groups in tasks of about as many rows each.
 fn cut<'o, T: Number, O>(
-    view: &View<'_, T>,
+    width: usize,
     members: &Members,
     plan: &Plan,
     mut values: &'o mut [O],
     mut valid: &'o mut [bool],
     valid_width: usize,
 ) -> Cut<'o, O> {
-    let (ids, width) = (members.ids(), view.width);
+    let ids = members.ids();
     let most = rows_of_a_task(width, std::mem::size_of::<T>());
     let rows_of_a_task = members.len().div_ceil(8 * plan.threads).clamp(1, most);
     let mut slots = |count: usize| {
@@ -316,7 +362,8 @@ impl<F: Copy, Q: Fn(usize) -> Required> Finishing<'_, F, Q> {
         }
         for (c, i) in own.enumerate() {
             let (count, Partial { node, scale }) = (seen.counts.get(i), seen.nodes.get(i));
-            let is_met = required.is_met(count);
+            let is_null = F::MAY_BE_NULL && finish.is_null(&node);
+            let is_met = required.is_met(count) && !is_null;
             valid[if self.has_nulls { c } else { 0 }] = is_met;
             values[c] = if is_met { finish.one(node, count, scale.power()) } else { O::default() };
             if is_met && !finish.fits(&node) {
@@ -328,7 +375,7 @@ impl<F: Copy, Q: Fn(usize) -> Required> Finishing<'_, F, Q> {
 
 /// What every task reads.
 struct Work<'a, T: Number, R> {
-    view: &'a View<'a, T>,
+    source: &'a Weighted<View<'a, T>>,
     members: &'a Members,
     reducer: R,
     level: Level,
@@ -357,7 +404,7 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         workspace: &mut Workspace<T>,
         go_on: &dyn Fn() -> bool,
     ) {
-        let (members, width) = (self.members, self.view.width);
+        let (members, width) = (self.members, self.source.width());
         let len = |i: u32| members.range(i as usize).len();
         let Task { groups, slots: Slots { values, valid } } = task;
         let first = members.ids()[groups.start] as usize;
@@ -396,10 +443,10 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
 
     /// Some rows of a group.
     fn alone(&self, i: usize, rows: Range<usize>, tile: &mut TileWorkspace<T>) -> Running<T, R> {
-        let Self { view, members, reducer, level } = *self;
-        let gathered = Gathered { level, view, indices: members.rows(i) };
-        let mut running = Running::new(reducer, view.width, rows.start, Some(rows.len()));
-        running.update(level, &gathered, (rows, 0..view.width), None, tile);
+        let Self { source, members, reducer, level } = *self;
+        let (gathered, width) = (source.gathered(level, members.rows(i)), source.width());
+        let mut running = Running::new(reducer, width, rows.start, Some(rows.len()));
+        running.update(level, &gathered, (rows, 0..width), None, tile);
         running
     }
 
@@ -410,8 +457,8 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
         rows: usize,
         workspace: &mut Workspace<T>,
     ) -> Seen<R::Node> {
-        let Self { view, members, reducer, level } = *self;
-        let width = view.width;
+        let Self { source, members, reducer, level } = *self;
+        let width = source.width();
         let indices = &mut workspace.indices;
         indices.clear();
         memory::reserve(indices, rows * groups.len());
@@ -419,13 +466,13 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
             indices.extend(groups.iter().map(|i| members.rows(*i as usize)[row]));
         }
         let wanted = Wanted { fill: reducer.fill(), with_validity: R::NEEDS_VALIDITY };
-        let gathered = Gathered { level, view, indices };
+        let gathered = source.gathered(level, indices);
         let all = 0..indices.len();
-        let counts = if Source::has_nulls(view) {
+        let counts = if gathered.has_nulls() {
             let mut counts = memory::filled(0, groups.len() * width);
-            for (nth, row) in indices.iter().enumerate() {
-                let (at, row) = (nth % groups.len() * width, *row as usize);
-                view.count_columns(row..row + 1, 0..width, &mut counts[at..at + width]);
+            for nth in 0..indices.len() {
+                let at = nth % groups.len() * width;
+                gathered.count_columns(nth..nth + 1, 0..width, &mut counts[at..at + width]);
             }
             Counts::Each(counts)
         } else {
@@ -441,7 +488,7 @@ impl<T: Number, R: Reducer<T>> Work<'_, T, R> {
     /// A group that all threads share.
     fn giant(&self, i: usize, plan: &Plan) -> Result<Seen<R::Node>> {
         let rows = self.members.rows(i).len();
-        let most = rows_of_a_task(self.view.width, std::mem::size_of::<T>());
+        let most = rows_of_a_task(self.source.width(), std::mem::size_of::<T>());
         let leaves = rows.div_ceil(8 * plan.threads).min(most).div_ceil(LEAF).next_power_of_two();
         let pieces: Vec<_> = matrix::steps(0..rows, leaves * LEAF).gather();
         let mut states: Vec<Option<State<R::Node>>> = pieces.iter().map(|_| None).gather();

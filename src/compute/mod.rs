@@ -46,11 +46,14 @@ mod covariance;
 mod cumulative;
 mod elementary;
 mod elementwise;
+mod few_rows;
 mod function_accumulator;
 mod fused;
 mod group_rows;
+mod group_states;
 mod groups;
 mod keys;
+mod measured;
 mod metric;
 mod operand;
 mod options;
@@ -69,6 +72,7 @@ mod top_k;
 mod transform;
 mod transpose;
 mod value;
+mod weights;
 
 use std::fmt;
 
@@ -88,7 +92,7 @@ pub use cumulative::cumsum;
 pub use elementary::{exp, log, power, round, sign};
 pub use function_accumulator::FunctionAccumulator;
 pub(crate) use fused::{Link, with_chain};
-pub use group_rows::{reduce_groups, reduce_lists};
+pub use group_rows::{reduce_groups, reduce_groups_weighted, reduce_lists, reduce_lists_weighted};
 pub use groups::GroupStatistic;
 pub use keys::{Groups, Members};
 pub use metric::Metric;
@@ -102,8 +106,8 @@ pub use pairs::{Vectors, cosine_similarity, dot, l1_distance, l2_distance};
 pub use product::{Product, matmul, pairwise};
 pub use quantile::{Interpolation, median, quantile};
 pub use reduce::{
-    Order, ReduceOptions, Statistic, argmax, argmin, count, max, mean, min, norm, reduce, std, sum,
-    var,
+    Order, ReduceOptions, Statistic, argmax, argmin, count, max, mean, min, norm, reduce,
+    reduce_weighted, std, sum, var,
 };
 pub use registry::{Driver, Function, call_function, get_function, list_functions};
 pub use result_type::{ArgumentType, ResultKind, ResultType, Shape};

@@ -60,6 +60,8 @@ fn way(
             Ok(Way::Elements)
         }
         _ if at > 0 => Err(x.odd_row(None)),
+        // Weights line up with columns.
+        Driver::Statistic(_) if arguments.len() > 1 => Err(x.odd_row(None)),
         Driver::Statistic(_) | Driver::Quantile | Driver::Transform(_) | Driver::Cumsum => {
             match per {
                 Per::Row => Ok(Way::Rows),

@@ -8,6 +8,7 @@ use super::fused::{Nulls, Stage, statistic_sink};
 use super::reduction::{ByVendor, Reduction, Results, Valid};
 use super::registry::{self, Driver};
 use super::state::{Finish, Required};
+use super::weights::{Aligned, weighted};
 use super::{Per, Value, real_type, with_wide};
 use crate::buffer::Output;
 use crate::dispatch::vendor::Vendor;
@@ -15,9 +16,9 @@ use crate::dispatch::{Family, Plan, Work, run};
 use crate::error::{Error, Result};
 use crate::kernel::{
     ArgExtreme, Deviation, Element, ExactSum, Extreme, Indexed, Integer, Itself, Magnitude, Real,
-    Reducer, Spread, Squared, Sums, Words,
+    Reducer, Spread, Squared, Sums, Weighed, WeighedDeviation, WeighedSums, WeighedTotal, Words,
 };
-use crate::matrix::{self, Matrix, Number, array_of};
+use crate::matrix::{self, Matrix, Number, Source, array_of};
 
 /// What is reduced to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +61,9 @@ impl Statistic {
     }
 
     /// The type of its results.
-    pub(crate) fn result_type(self, element: &DataType) -> DataType {
+    pub(crate) fn result_type(self, element: &DataType, is_weighted: bool) -> DataType {
         match self {
+            Self::Sum if is_weighted => real_type(element).clone(),
             Self::Sum if element.is_unsigned_integer() => DataType::UInt64,
             Self::Sum if element.is_signed_integer() => DataType::Int64,
             Self::Count | Self::ArgMin | Self::ArgMax => DataType::Int64,
@@ -135,7 +137,45 @@ pub fn reduce(
     options: &ReduceOptions,
 ) -> Result<ArrayRef> {
     let x = call::seen(x, options.dtype).map_err(|error| error.in_function(statistic.name()))?;
-    let call = Reduce { x, statistic, per, options: *options };
+    let call = Reduce { x, weights: None, statistic, per, options: *options };
+    call::execute(statistic.name(), &call)?.into_array()
+}
+
+/// The same of elements that have weights, for a sum, a mean, a variance or its root: one per row
+/// for [`Per::Column`], one per column for [`Per::Row`], or a matrix of one per element.
+///
+/// A null weight leaves out what it is of. Where weights add up to zero, or to no more than `ddof`,
+/// means and variances are null.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Float64Type};
+/// use raptors_arrow::{Matrix, compute::{Per, ReduceOptions, Statistic, reduce_weighted}};
+///
+/// let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0, 6.0]));
+/// let (x, weights) = (Matrix::reshape(&flat, 2)?, Float64Array::from(vec![3.0, 1.0]));
+/// let weights = Matrix::reshape(&weights, 1)?;
+/// let options = ReduceOptions::default();
+/// let means = reduce_weighted(Statistic::Mean, &x, &weights, Per::Column, &options)?;
+/// assert_eq!(means.as_primitive::<Float64Type>().values(), &[1.5, 3.0]);
+/// # Ok::<(), raptors_arrow::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Rows`], [`Error::Width`] or [`Error::Argument`] for weights that do not line up, and
+/// [`Error::Argument`] for other statistics and for weights below zero of variances.
+pub fn reduce_weighted(
+    statistic: Statistic,
+    x: &Matrix,
+    weights: &Matrix,
+    per: Per,
+    options: &ReduceOptions,
+) -> Result<ArrayRef> {
+    let in_function = |error: Error| error.in_function(statistic.name());
+    let x = call::seen(x, options.dtype).map_err(in_function)?;
+    let weights = Aligned::new(&x, per, Held::Borrowed(weights)).map_err(in_function)?;
+    let call = Reduce { x, weights: Some(weights), statistic, per, options: *options };
     call::execute(statistic.name(), &call)?.into_array()
 }
 
@@ -275,12 +315,15 @@ pub fn argmax(x: &Matrix, per: Per) -> Result<ArrayRef> {
 /// The call of a function of the table.
 pub(super) fn bind<'a>(statistic: Statistic, call: &Call<'a>) -> Result<Box<dyn Driven + 'a>> {
     let (x, per, options) = (call.matrix(0)?, call.per(), call.options.reduce());
-    Ok(Box::new(Reduce { x, statistic, per, options }))
+    let weights = call.optional_matrix(1)?;
+    let weights = weights.map(|weights| Aligned::new(&x, per, weights)).transpose()?;
+    Ok(Box::new(Reduce { x, weights, statistic, per, options }))
 }
 
 /// A call of a reduction.
 struct Reduce<'a> {
     x: Held<'a>,
+    weights: Option<Aligned<'a>>,
     statistic: Statistic,
     per: Per,
     options: ReduceOptions,
@@ -288,15 +331,20 @@ struct Reduce<'a> {
 
 impl Driven for Reduce<'_> {
     fn works(&self) -> Vec<(&'static str, Work)> {
-        vec![("reduce", work(&self.x, self.per, self.statistic))]
+        let work = work(&self.x, self.per, self.statistic);
+        let Some(weights) = &self.weights else { return vec![("reduce", work)] };
+        let bytes_read = work.bytes_read.saturating_add(weights.bytes());
+        vec![("reduce", Work { bytes_read, has_vdsp: false, ..work })]
     }
 
     fn run(&self, passes: &[Pass]) -> Result<Value> {
         let Self { statistic, per, options, .. } = *self;
-        let run = Run { x: &self.x, per, options, plan: passes[0].plan };
+        let (weights, is_weighted) = (self.weights.as_ref(), self.weights.is_some());
+        weights.map_or(Ok(()), |weights| weights.check(statistic))?;
+        let run = Run { x: &self.x, weights, per, options, plan: passes[0].plan };
         let array = match statistic {
             Statistic::Count => run.count(),
-            _ => with_reducer(statistic, self.x.element_type(), &options, run),
+            _ => with_reducer((statistic, is_weighted), self.x.element_type(), &options, run),
         }?;
         Ok(match per {
             Per::Matrix => Value::Scalar(array),
@@ -310,6 +358,9 @@ impl Driven for Reduce<'_> {
 
     fn stage(&self, nulls: &Nulls) -> Result<Option<Stage<'_>>> {
         let Self { statistic, per, ref options, .. } = *self;
+        if self.weights.is_some() {
+            return Ok(None);
+        }
         statistic_sink(statistic, &self.x, per, options, nulls).map(|sink| Some(Stage::Sink(sink)))
     }
 }
@@ -317,7 +368,7 @@ impl Driven for Reduce<'_> {
 /// The bytes that a reduction moves.
 pub(super) fn work(x: &Matrix, per: Per, statistic: Statistic) -> Work {
     let element = x.element_type();
-    let result = statistic.result_type(element).primitive_width().unwrap_or(8);
+    let result = statistic.result_type(element, false).primitive_width().unwrap_or(8);
     // Values are not counted, only their validity.
     let elements = x.rows().saturating_mul(x.width());
     let validity = if x.has_nulls() { elements.div_ceil(8) } else { 0 };
@@ -349,6 +400,7 @@ fn results(x: &Matrix, per: Per) -> (usize, usize) {
 #[derive(Clone, Copy)]
 struct Run<'a> {
     x: &'a Matrix,
+    weights: Option<&'a Aligned<'a>>,
     per: Per,
     options: ReduceOptions,
     plan: Plan,
@@ -376,8 +428,27 @@ impl WithReducer for Run<'_> {
         how: How<T, R, F>,
         to: &DataType,
     ) -> Result<ArrayRef> {
-        let Self { x, per, options, plan } = self;
-        let reduction = Reduction::new(x.view::<T>()?, how.reducer, how.vendor, plan);
+        self.reduced(self.x.view::<T>()?, how, to)
+    }
+
+    fn with_weights<O: Number, R: Reducer<f64, Node: Words>, F: Finish<R::Node, O>>(
+        self,
+        how: How<f64, R, F>,
+        to: &DataType,
+    ) -> Result<ArrayRef> {
+        self.reduced(weighted(self.x, self.weights)?, how, to)
+    }
+}
+
+impl Run<'_> {
+    fn reduced<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
+        self,
+        source: impl Source<T>,
+        how: How<T, R, F>,
+        to: &DataType,
+    ) -> Result<ArrayRef> {
+        let Self { x, per, options, plan, .. } = self;
+        let reduction = Reduction::new(source, how.reducer, how.vendor, plan);
         let (len, full) = results(x, per);
         let min = how.min_count as u64;
         let required = Required { min, all: (!options.skip_nulls).then_some(full as u64) };
@@ -422,16 +493,44 @@ pub(super) trait WithReducer {
         how: How<T, R, F>,
         to: &DataType,
     ) -> Result<Self::Out>;
+
+    /// The same of elements that have weights.
+    fn with_weights<O: Number, R: Reducer<f64, Node: Words>, F: Finish<R::Node, O>>(
+        self,
+        how: How<f64, R, F>,
+        to: &DataType,
+    ) -> Result<Self::Out>
+    where
+        Self: Sized,
+    {
+        self.with(how, to)
+    }
 }
 
-/// Calls `visitor` with the reducer and the types of a statistic of elements of a type.
+/// Calls `visitor` with the reducer and the types of a statistic of elements of a type, which may
+/// have weights.
 pub(super) fn with_reducer<V: WithReducer>(
-    statistic: Statistic,
+    (statistic, is_weighted): (Statistic, bool),
     element: &DataType,
     options: &ReduceOptions,
     visitor: V,
 ) -> Result<V::Out> {
     let typed = Typed { element, min_count: options.min_count, visitor };
+    let (ddof, root) = (options.ddof, statistic == Statistic::Std);
+    if is_weighted {
+        return match statistic {
+            Statistic::Sum => typed.weighed(WeighedSums(WeighedTotal), Total),
+            Statistic::Mean => typed.weighed(WeighedSums(WeighedTotal), Mean),
+            Statistic::Var | Statistic::Std => {
+                typed.weighed(WeighedSums(WeighedDeviation), WeighedVariance { ddof, root })
+            }
+            other => Err(Error::Argument {
+                argument: "weights",
+                expected: "none but for sum, mean, var and std",
+                got: other.name().to_owned(),
+            }),
+        };
+    }
     match statistic {
         Statistic::Sum => typed.sum(),
         Statistic::Mean => typed.mean(),
@@ -442,7 +541,6 @@ pub(super) fn with_reducer<V: WithReducer>(
         // Whatever is reduced, its count is counted.
         Statistic::Count => typed.more_than(0).extreme(Extreme::<true, false>),
         Statistic::Var | Statistic::Std => {
-            let (ddof, root) = (options.ddof, statistic == Statistic::Std);
             typed.more_than(ddof).floats(Sums(Deviation), Variance { ddof, root })
         }
         Statistic::Norm => match options.order {
@@ -518,6 +616,20 @@ impl<V: WithReducer> Typed<'_, V> {
         }
     }
 
+    /// A reduction of elements with their weights, both read as float64.
+    fn weighed<R, F>(self, reducer: R, finish: F) -> Result<V::Out>
+    where
+        R: Reducer<f64, Node: Words>,
+        F: Finish<R::Node, f32> + Finish<R::Node, f64>,
+    {
+        let (to, min_count, vendor) = (real_type(self.element), self.min_count, None);
+        let how = How { reducer, vendor, finish, min_count };
+        match self.element {
+            DataType::Float32 => self.visitor.with_weights::<f32, R, F>(how, to),
+            _ => self.visitor.with_weights::<f64, R, F>(how, to),
+        }
+    }
+
     /// The same for sums, which a vendor library may make.
     fn sums<F: Finish<f64, f32> + Finish<f64, f64>>(self, finish: F) -> Result<V::Out> {
         let to = real_type(self.element);
@@ -584,6 +696,45 @@ impl<O: Real> Finish<f64, O> for Mean {
         } else {
             pairs.for_each(|(o, sum)| *o = self.one(*sum, count as u64, 1.0));
         }
+    }
+}
+
+impl<O: Real> Finish<Weighed, O> for Total {
+    #[inline(always)]
+    fn one(self, Weighed { sum, .. }: Weighed, count: u64, _: f64) -> O {
+        O::round(if count == 0 { 0.0 } else { sum }).canonical()
+    }
+}
+
+impl<O: Real> Finish<Weighed, O> for Mean {
+    const MAY_BE_NULL: bool = true;
+    #[inline(always)]
+    fn one(self, Weighed { sum, weight }: Weighed, _: u64, _: f64) -> O {
+        O::round(sum / weight).canonical()
+    }
+    #[inline(always)]
+    fn is_null(self, node: &Weighed) -> bool {
+        node.weight == 0.0
+    }
+}
+
+/// Squared distances from the mean times weights, by the weights less `ddof`; or the root of that.
+#[derive(Clone, Copy)]
+struct WeighedVariance {
+    ddof: usize,
+    root: bool,
+}
+
+impl<O: Real> Finish<Spread, O> for WeighedVariance {
+    const MAY_BE_NULL: bool = true;
+    #[inline(always)]
+    fn one(self, spread: Spread, _: u64, _: f64) -> O {
+        let variance = spread.squares / (spread.count - self.ddof as f64);
+        O::round(if self.root { variance.sqrt() } else { variance }).canonical()
+    }
+    #[inline(always)]
+    fn is_null(self, spread: &Spread) -> bool {
+        spread.count <= self.ddof as f64
     }
 }
 

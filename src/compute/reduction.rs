@@ -142,6 +142,11 @@ impl<T: Number, R: Reducer<T>, S: Source<T>> Reduction<T, R, S> {
             Counts::All(count) => out.valid.fill(required.is_met(*count as u64)),
             Counts::Each(counts) => required.are_met(counts, out.valid),
         }
+        if F::MAY_BE_NULL {
+            for (valid, node) in out.valid.iter_mut().zip(&nodes.nodes) {
+                *valid &= !finish.is_null(node);
+            }
+        }
         if !all_fit {
             self.check(finish, &nodes.nodes, out.first);
         }

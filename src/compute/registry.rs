@@ -32,6 +32,8 @@ pub struct Function {
     pub family: &'static str,
     /// What it takes.
     pub arguments: &'static [Argument],
+    /// What it takes by name alone, behind the others; all of it may be left out.
+    pub by_name: &'static [Argument],
     /// The options it has.
     pub options: &'static [OptionSpec],
     /// What it does with nulls.
@@ -121,6 +123,8 @@ pub enum ArgumentKind {
     Vectors,
     /// One vector, or a matrix of vectors, as wide as the first argument.
     Queries,
+    /// A number for each row, each column or each element of the first argument.
+    Weights,
 }
 
 /// What a function does with nulls.
@@ -258,6 +262,11 @@ impl Function {
         )
     }
 
+    /// All that it takes, by position and by name.
+    pub fn all_arguments(&self) -> impl Iterator<Item = &'static Argument> + Clone + use<> {
+        self.arguments.iter().chain(self.by_name)
+    }
+
     pub(super) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.name == name)
     }
@@ -377,6 +386,7 @@ mod tests {
         }],
         nulls: NullRule::Skips,
         gives: Gives::Reduced,
+        by_name: &[],
         driver: Driver::Statistic(Statistic::Norm),
         axis: Some(Per::Row),
     };

@@ -163,8 +163,9 @@ impl Function {
     fn typed(&self, arguments: &[ArgumentType], options: &Checked<'_>) -> Result<ResultType> {
         let fewest = self.arguments.iter().filter(|argument| !argument.optional).count();
         let got = arguments.len();
-        if got < fewest || got > self.arguments.len() {
-            let expected = if got < fewest { fewest } else { self.arguments.len() };
+        let most = self.all_arguments().count();
+        if got < fewest || got > most {
+            let expected = if got < fewest { fewest } else { most };
             return Err(Error::Arguments { expected, got });
         }
         let x = &arguments[0];
@@ -192,13 +193,16 @@ impl Function {
             Per::Row => ResultKind::PerRow,
         };
         let (element, kind) = match self.driver {
-            Driver::Statistic(statistic) => (statistic.result_type(&x.element), reduced),
+            Driver::Statistic(statistic) => {
+                let is_weighted = got > self.arguments.len();
+                (statistic.result_type(&x.element, is_weighted), reduced)
+            }
             Driver::Quantile => (real(), reduced),
             Driver::Elementwise(operation) => {
                 let cast = options.element_type("type");
                 (operation.result_type(&x.element, cast), ResultKind::Like)
             }
-            Driver::Cumsum => (Statistic::Sum.result_type(&x.element), ResultKind::Like),
+            Driver::Cumsum => (Statistic::Sum.result_type(&x.element, false), ResultKind::Like),
             Driver::Where => chosen(arguments),
             Driver::Choice(choice) => (choice.result_type(&x.element), ResultKind::Like),
             Driver::Pairs(_) => {

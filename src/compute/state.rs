@@ -134,6 +134,13 @@ pub(crate) trait Finish<N, O>: Copy + Send + Sync + 'static {
             *o = self.one(*node, count as u64, 1.0);
         }
     }
+    /// Whether there may be none, whatever the count.
+    const MAY_BE_NULL: bool = false;
+    /// Whether there is none.
+    #[inline(always)]
+    fn is_null(self, _node: &N) -> bool {
+        false
+    }
     /// Whether the result fits its type.
     #[inline(always)]
     fn fits(self, _node: &N) -> bool {
@@ -224,11 +231,22 @@ impl<T: Number, R: Reducer<T>> Running<T, R> {
         }
     }
 
+    /// Takes one row that is at hand, and has no null.
+    pub(crate) fn update_row(&mut self, level: Level, row: &[T]) {
+        self.count_all(1);
+        let tile = Tile { x: row, valid: None, weights: None };
+        level.run(FeedMany::<T, R> { many: &mut self.many, tile, stride: row.len() });
+    }
+
+    /// Counts rows without nulls.
+    fn count_all(&mut self, rows: usize) {
+        let seen = Counts::All(rows);
+        self.counts = std::mem::replace(&mut self.counts, Counts::All(0)).plus(&seen);
+    }
+
     fn count<S: Source<T>>(&mut self, source: &S, rows: Range<usize>, columns: Range<usize>) {
         if !source.has_nulls() {
-            let seen = Counts::All(rows.len());
-            self.counts = std::mem::replace(&mut self.counts, Counts::All(0)).plus(&seen);
-            return;
+            return self.count_all(rows.len());
         }
         if let Counts::All(n) = self.counts {
             self.counts = Counts::Each(filled(n as u64, columns.len()));

@@ -31,8 +31,11 @@ use crate::matrix::Number;
 use crate::memory::{self, Gather as _};
 use crate::type_name::TypeName;
 
-/// The layout that is written. Older ones are read.
-pub(crate) const VERSION: i32 = 1;
+/// The newest layout: what has weights is written in it, all else in [`PLAIN`]. Older ones are read.
+pub(crate) const VERSION: i32 = 2;
+
+/// The layout of what has no weights.
+const PLAIN: i32 = 1;
 
 /// Rows, or leaves, of a state at most: sums of many such numbers still fit 64 bits.
 const MAX: i64 = 1 << 48;
@@ -41,6 +44,7 @@ const MAX: i64 = 1 << 48;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) statistic: Statistic,
+    pub(super) is_weighted: bool,
     pub(super) per: Per,
     pub(super) options: ReduceOptions,
     pub(super) element: DataType,
@@ -49,13 +53,13 @@ pub(super) struct Description {
 
 impl Description {
     pub(super) fn to_text(&self) -> String {
-        let Self { statistic, per, options, element, width } = self;
+        let Self { statistic, is_weighted, per, options, element, width } = self;
         let order = match options.order {
             Order::One => "1",
             Order::Two => "2",
             Order::Infinity => "inf",
         };
-        json!({
+        let mut text = json!({
             "statistic": statistic.name(),
             "axis": if *per == Per::Column { Json::from(0) } else { Json::Null },
             "element": TypeName(element).to_string(),
@@ -64,8 +68,11 @@ impl Description {
             "min_count": options.min_count,
             "ddof": options.ddof,
             "ord": order,
-        })
-        .to_string()
+        });
+        if *is_weighted {
+            text["weighted"] = Json::from(true);
+        }
+        text.to_string()
     }
 
     fn of_text(text: &str) -> Result<Self> {
@@ -97,7 +104,8 @@ impl Description {
             dtype: None,
         };
         let element = element_type(text_of("element")?).ok_or_else(wrong)?;
-        Ok(Self { statistic, per, options, element, width: count("width")? })
+        let is_weighted = json["weighted"].as_bool().unwrap_or(false);
+        Ok(Self { statistic, is_weighted, per, options, element, width: count("width")? })
     }
 
     /// Sequences of a state: columns, or one.
@@ -203,9 +211,10 @@ impl StateWriter {
     pub(super) fn finish(self, of: &Description) -> Result<StructArray> {
         let len = self.rows.len();
         let keys = Int8Array::from(crate::buffer::vec_of(0i8, len)?);
+        let version = if of.is_weighted { VERSION } else { PLAIN };
         let of: ArrayRef = Arc::new(StringArray::from(vec![of.to_text()]));
         let of = DictionaryArray::<Int8Type>::try_new(keys, of).map_err(arrow)?;
-        let version = Int32Array::from(crate::buffer::vec_of(VERSION, len)?);
+        let version = Int32Array::from(crate::buffer::vec_of(version, len)?);
         let mut columns: Vec<(&str, ArrayRef)> = vec![
             ("version", Arc::new(version)),
             ("of", Arc::new(of)),

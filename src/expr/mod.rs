@@ -224,7 +224,11 @@ impl fmt::Display for Expr {
                 if let Some(x) = arguments.next() {
                     write!(f, "{x}.")?;
                 }
-                let operands = arguments.map(ToString::to_string);
+                let positional = function.arguments.len().saturating_sub(1);
+                let operands = arguments.enumerate().map(|(i, operand)| {
+                    let name = i.checked_sub(positional).and_then(|i| function.by_name.get(i));
+                    name.map_or(operand.to_string(), |name| format!("{}={operand}", name.name))
+                });
                 let options = options.iter().map(|(name, value)| format!("{name}={value}"));
                 let given: Vec<_> = operands.chain(options).collect();
                 write!(f, "{}({})", function.name, given.join(", "))

@@ -115,26 +115,44 @@ pub fn reduce_reader(
             let Node::Call { function, arguments, options } = &*expr.0 else {
                 return Err(refused());
             };
-            let (Driver::Statistic(statistic), [x]) = (function.driver, &arguments[..]) else {
+            let (Driver::Statistic(statistic), [x, weights @ ..]) =
+                (function.driver, &arguments[..])
+            else {
                 return Err(refused());
             };
             let (per, options) = function.reduce_options(options)?;
-            if per == Per::Row || !x.is_row_by_row()? {
+            if per == Per::Row {
                 return Err(refused());
             }
-            totals.push(Accumulator::new(statistic, per, options)?);
+            for argument in arguments {
+                if !argument.is_row_by_row()? {
+                    return Err(refused());
+                }
+            }
+            totals.push((Accumulator::new(statistic, per, options)?, !weights.is_empty()));
             inputs.push(x.clone());
+            inputs.extend(weights.iter().cloned());
         }
         for batch in reader {
             let values = evaluate_all(&inputs, &batch.map_err(arrow)?)?;
-            for (total, value) in totals.iter_mut().zip(values) {
-                match value {
-                    Value::Matrix(matrix) => total.update(&matrix)?,
-                    Value::Vector(array) => total.update(&crate::Matrix::reshape(&array, 1)?)?,
-                    other => one_array(other).map(|_| ())?,
+            let mut values = values.into_iter();
+            let mut next = || values.next().ok_or(Error::Arguments { expected: 1, got: 0 });
+            for (total, is_weighted) in &mut totals {
+                let x = rows(next()?)?;
+                match is_weighted {
+                    true => total.update_weighted(&x, &rows(next()?)?)?,
+                    false => total.update(&x)?,
                 }
             }
         }
-        totals.into_iter().map(Accumulator::finish).try_gather()
+        totals.into_iter().map(|(total, _)| total.finish()).try_gather()
     })
+}
+
+/// A value for each row.
+fn rows(value: Value) -> Result<crate::Matrix> {
+    match value {
+        Value::Matrix(matrix) => Ok(matrix),
+        other => crate::Matrix::reshape(&one_array(other)?, 1),
+    }
 }

@@ -95,7 +95,10 @@ impl<T: Element, const MAX: bool> Reducer<T> for ArgExtreme<MAX> {
         for (r, o) in out.iter_mut().enumerate() {
             let at = r * width..(r + 1) * width;
             let mut found: ArgOne<T, MAX> = self.one(0);
-            found.feed(simd, Tile { x: &tile.x[at.clone()], valid: tile.valid.map(|v| &v[at]) });
+            found.feed(
+                simd,
+                Tile { x: &tile.x[at.clone()], valid: tile.valid.map(|v| &v[at]), weights: None },
+            );
             *o = found.finish().node;
         }
     }
@@ -327,7 +330,7 @@ mod tests {
             let stride = width + gap;
             let x = picked(values, rows * stride - gap, width * 31 + rows);
             let shape = format!("{rows} x {width}, {gap} between, largest: {MAX}");
-            let tile = Tile { x: &x[..], valid: None };
+            let tile = Tile { x: &x[..], valid: None, weights: None };
             let mut indices: ArgEach<T, MAX> = arg.many(width, 7, rows);
             indices.feed(Portable, tile, stride);
             let mut extremes = value.many(width, 7, rows);
@@ -353,8 +356,8 @@ mod tests {
             let mut one: ArgOne<T, MAX> = arg.one(0);
             let mut extreme = value.one(0);
             for x in x.chunks(9777) {
-                one.feed(Portable, Tile { x, valid: None });
-                extreme.feed(Portable, Tile { x, valid: None });
+                one.feed(Portable, Tile { x, valid: None, weights: None });
+                extreme.feed(Portable, Tile { x, valid: None, weights: None });
             }
             let at = expected::<T, MAX>(x.iter().copied());
             assert_eq!(one.finish().node.index, at, "{shape}, all");

@@ -39,6 +39,7 @@ mod sum;
 mod sum_columns;
 mod sum_rows;
 mod terms;
+mod weighted;
 mod width;
 mod words;
 
@@ -76,4 +77,5 @@ pub(crate) use select::select;
 pub(crate) use sum::Sums;
 pub(crate) use sum_columns::COLUMN_BLOCK;
 pub(crate) use terms::{Deviation, Itself, Magnitude, Spread, Squared, is_safe_root};
+pub(crate) use weighted::{Weighed, WeighedDeviation, WeighedSums, WeighedTotal};
 pub(crate) use words::{WORDS, Word, Words};

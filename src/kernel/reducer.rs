@@ -12,11 +12,13 @@ use super::scale::{Nodes, Partial, Scale};
 use super::{Element, Simd};
 
 /// Elements of a piece of a sequence, and which of them are valid if not all are. What stands in
-/// the place of a null is the reducer's [`fill`](Reducer::fill).
+/// the place of a null is the reducer's [`fill`](Reducer::fill). What each weighs, if they are
+/// weighed: a null nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile<'a, T> {
     pub(crate) x: &'a [T],
     pub(crate) valid: Option<&'a [bool]>,
+    pub(crate) weights: Option<&'a [T]>,
 }
 
 impl<T: Element> Tile<'_, T> {
@@ -29,7 +31,7 @@ impl<T: Element> Tile<'_, T> {
             workspace,
             self.x.iter().zip(valid).map(|(x, valid)| if *valid { *x } else { fill }),
         );
-        Tile { x: workspace, valid: self.valid }
+        Tile { x: workspace, valid: self.valid, weights: self.weights }
     }
 }
 
@@ -42,7 +44,11 @@ impl<'a, T> Tile<'a, T> {
     #[inline(always)]
     pub(super) fn some_rows(self, rows: Range<usize>, width: usize, stride: usize) -> Self {
         let at = rows.start * stride..(rows.end - 1) * stride + width;
-        Self { x: &self.x[at.clone()], valid: self.valid.map(|valid| &valid[at]) }
+        Self {
+            x: &self.x[at.clone()],
+            valid: self.valid.map(|valid| &valid[at.clone()]),
+            weights: self.weights.map(|weights| &weights[at]),
+        }
     }
 
     /// Every other of the rows that lie `stride` apart, from row `first` on, and how far apart
@@ -50,7 +56,8 @@ impl<'a, T> Tile<'a, T> {
     pub(crate) fn every_other_row(self, first: usize, stride: usize) -> (Self, usize) {
         let x = self.x.get(first * stride..).unwrap_or(&[]);
         let valid = self.valid.map(|valid| valid.get(first * stride..).unwrap_or(&[]));
-        (Self { x, valid }, 2 * stride)
+        let weights = self.weights.map(|weights| weights.get(first * stride..).unwrap_or(&[]));
+        (Self { x, valid, weights }, 2 * stride)
     }
 }
 

@@ -181,7 +181,7 @@ impl<T: Element, K: Terms<N>, const N: usize> One<T, K::Node> for Sequence<K, N>
 
     #[inline(always)]
     fn feed<S: Simd>(&mut self, simd: S, tile: Tile<'_, T>) {
-        let Tile { mut x, mut valid } = tile;
+        let Tile { mut x, mut valid, .. } = tile;
         while !x.is_empty() {
             if N == 1 && !K::SHIFTED && self.open.filled == 0 && x.len() >= TOGETHER * LEAF {
                 let (group, rest) = x.split_at(TOGETHER * LEAF);

@@ -121,7 +121,7 @@ fn one_by_one<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     for (r, (o, x)) in out.iter_mut().zip(tile.x.chunks_exact(width)).enumerate() {
         let mut sum = Sequence::new(terms, 0);
         let valid = tile.valid.map(|valid| &valid[r * width..(r + 1) * width]);
-        sum.feed(simd, Tile { x, valid });
+        sum.feed(simd, Tile { x, valid, weights: None });
         let partial = One::<T, K::Node>::finish(sum);
         *o = partial.node;
         set_scale(scales, rows, r, partial.scale);

@@ -129,6 +129,24 @@ pub(crate) struct Spread {
     pub(crate) squares: f64,
 }
 
+impl Spread {
+    /// Its elements and those of another, neither of which is empty (Chan, Golub and LeVeque, 1979).
+    #[inline(always)]
+    pub(super) fn joined(self, right: Self) -> Self {
+        let left = self;
+        let count = left.count + right.count;
+        let apart = right.mean.minus(left.mean);
+        // From the mean of the more: it moves less, and is rounded by less.
+        let mean = if right.count > left.count {
+            right.mean.plus(-apart * (left.count / count))
+        } else {
+            left.mean.plus(apart * (right.count / count))
+        };
+        let between = apart * apart * (left.count * (right.count / count));
+        Spread { count, mean, squares: left.squares + right.squares + between }
+    }
+}
+
 /// Numbers that are further from zero than this, and different, are further from each other than
 /// 1e-140: their squares do not vanish.
 const FAR_FROM_ZERO: f64 = 1e-120;
@@ -171,16 +189,7 @@ impl Terms<2> for Deviation {
         if right.count == 0.0 {
             return left;
         }
-        let count = left.count + right.count;
-        let apart = right.mean.minus(left.mean);
-        // From the mean of the more: it moves less, and is rounded by less.
-        let mean = if right.count > left.count {
-            right.mean.plus(-apart * (left.count / count))
-        } else {
-            left.mean.plus(apart * (right.count / count))
-        };
-        let between = apart * apart * (left.count * (right.count / count));
-        Spread { count, mean, squares: left.squares + right.squares + between }
+        left.joined(right)
     }
     #[inline(always)]
     fn fits(self, spread: &Spread) -> bool {

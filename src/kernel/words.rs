@@ -3,6 +3,7 @@
 use super::arg::Indexed;
 use super::element::Rank;
 use super::terms::Spread;
+use super::weighted::Weighed;
 use super::{Element, Mean};
 
 /// What a word holds. Not every engine has unsigned integers: these are signed ones of the same bits.
@@ -74,6 +75,16 @@ impl Words for Spread {
     }
 }
 
+impl Words for Weighed {
+    const FIELDS: &'static [(&'static str, Word)] = &[("value", Word::F64), ("weight", Word::F64)];
+    fn to_words(self) -> [u64; WORDS] {
+        [self.sum.to_bits(), self.weight.to_bits(), 0, 0]
+    }
+    fn of_words([sum, weight, ..]: [u64; WORDS]) -> Self {
+        Self { sum: f64::from_bits(sum), weight: f64::from_bits(weight) }
+    }
+}
+
 impl<T: Element> Words for Indexed<T> {
     const FIELDS: &'static [(&'static str, Word)] = &[("rank", Word::I64), ("index", Word::I64)];
     fn to_words(self) -> [u64; WORDS] {
@@ -103,6 +114,7 @@ mod tests {
         }
         let mean = Mean { high: 1e8, low: -1e-9 };
         assert!(same(Spread { count: 3.0, mean, squares: 2.0 }));
+        assert!(same(Weighed { sum: -0.0, weight: 3.0 }));
         assert!(same(Indexed::<f32> { rank: i32::MIN, index: 5 }));
         assert!(same(Indexed::<u64> { rank: i64::MAX, index: usize::MAX }));
     }

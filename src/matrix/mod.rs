@@ -34,6 +34,7 @@ mod storage;
 mod stored;
 mod tensor;
 mod view;
+mod weighted;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub(crate) use result::{ChunkNulls, Like};
 pub(crate) use source::{Gathered, Source, TileWorkspace, Wanted};
 pub(crate) use storage::{Number, Reader, Writer, held, size_of_element};
 pub(crate) use view::{Part, Scratch, TILE, View, steps};
+pub(crate) use weighted::{Weighted, Weights};
 
 use self::scattered::Scattered;
 use crate::error::Result;

@@ -21,13 +21,16 @@ pub(crate) struct Wanted<T> {
 
 /// Workspace for the tiles of a thread.
 pub(crate) struct TileWorkspace<T> {
-    values: Scratch<T>,
-    valid: Vec<bool>,
+    pub(super) values: Scratch<T>,
+    pub(super) valid: Vec<bool>,
+    pub(super) weights: Scratch<T>,
+    /// That of a source inside of another.
+    pub(super) inner: Option<Box<Self>>,
 }
 
 impl<T> Default for TileWorkspace<T> {
     fn default() -> Self {
-        Self { values: Scratch::new(), valid: Vec::new() }
+        Self { values: Scratch::new(), valid: Vec::new(), weights: Scratch::new(), inner: None }
     }
 }
 
@@ -208,7 +211,7 @@ impl<T: Number> Gathered<'_, T> {
         wanted: Wanted<T>,
         workspace: &'s mut TileWorkspace<T>,
     ) -> Tile<'s, T> {
-        let TileWorkspace { values, valid } = workspace;
+        let TileWorkspace { values, valid, .. } = workspace;
         values.clear();
         valid.clear();
         let (mut row_values, mut row_valid) = (Scratch::new(), Vec::new());
@@ -229,7 +232,7 @@ impl<T: Number> Gathered<'_, T> {
             });
         }
         let has_null = wanted.with_validity && valid.contains(&false);
-        Tile { x: values, valid: has_null.then_some(&valid[..]) }
+        Tile { x: values, valid: has_null.then_some(&valid[..]), weights: None }
     }
 }
 
@@ -288,7 +291,7 @@ impl<T: Number> Source<T> for Gathered<'_, T> {
                     );
                 }
             }
-            return (Tile { x: values, valid: None }, stride);
+            return (Tile { x: values, valid: None, weights: None }, stride);
         }
         let each = rows.map(|row| row * width + columns.start..row * width + columns.end);
         (self.copy(each, wanted, workspace), stride)

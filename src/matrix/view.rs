@@ -421,10 +421,10 @@ impl<'a, T: Number> Part<'a, T> {
         (scratch, valid): (&'s mut Scratch<T>, &'s mut Vec<bool>),
     ) -> Tile<'s, T> {
         if !with_validity || self.is_dense() {
-            return Tile { x: self.flat(range, fill, scratch), valid: None };
+            return Tile { x: self.flat(range, fill, scratch), valid: None, weights: None };
         }
         let valid = self.flat_validity(range.clone(), valid);
-        Tile { x: self.flat(range, fill, scratch), valid }
+        Tile { x: self.flat(range, fill, scratch), valid, weights: None }
     }
 
     /// The block `rows × columns`, row by row, with `fill` in place of nulls, and how far
@@ -498,7 +498,7 @@ impl<'a, T: Number> Part<'a, T> {
             None
         };
         let (x, stride) = self.block(rows, columns, fill, scratch);
-        (Tile { x, valid }, stride)
+        (Tile { x, valid, weights: None }, stride)
     }
 
     /// The elements of one column in `rows`, with `fill` in place of nulls.
@@ -554,6 +554,6 @@ impl<'a, T: Number> Part<'a, T> {
         } else {
             None
         };
-        Tile { x: self.column(column, rows, fill, scratch), valid }
+        Tile { x: self.column(column, rows, fill, scratch), valid, weights: None }
     }
 }

@@ -282,8 +282,14 @@ impl PyAccumulator {
         first.map(FunctionAccumulator::rows).ok_or_else(|| self.gone())
     }
 
-    /// Take the next rows.
-    fn update(&self, py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Take the next rows; with ``weights``, as the function takes them: all batches, or none.
+    #[pyo3(signature = (x, *, weights=None))]
+    fn update(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        weights: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let name = self.name();
         guarded(name, || {
             let taken =
@@ -294,9 +300,14 @@ impl PyAccumulator {
             let Some(matrix) = taken.value.as_matrix() else {
                 return Err(Kind::Type.error(format!("{name}: expected a batch of rows")));
             };
+            let weights = weights.map(|weights| argument::take_weights(self.functions[0], weights));
+            let weights = weights.transpose()?;
             let mut states = self.take()?;
-            let updated =
-                detached(py, || states.iter_mut().try_for_each(|state| state.update(matrix)));
+            let update = |state: &mut FunctionAccumulator| match &weights {
+                Some(weights) => state.update_weighted(matrix, weights),
+                None => state.update(matrix),
+            };
+            let updated = detached(py, || states.iter_mut().try_for_each(update));
             *locked(&self.states) = Some(states);
             *locked(&self.kind) = Batches::of(&taken.origin);
             Ok(updated?)

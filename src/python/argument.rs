@@ -34,6 +34,7 @@ pub(super) fn take<'py>(
         ArgumentKind::Operand
         | ArgumentKind::Row
         | ArgumentKind::Vectors
+        | ArgumentKind::Weights
         | ArgumentKind::Queries => true,
     };
     let mut values = None;
@@ -59,7 +60,10 @@ fn may_be_number(entry: &Function, argument: &Argument) -> bool {
         ArgumentKind::Operand | ArgumentKind::Number | ArgumentKind::Row => true,
         // `1 - x`: what stands before an operand may be one.
         ArgumentKind::Matrix => entry.arguments.iter().any(|a| a.kind == ArgumentKind::Operand),
-        ArgumentKind::Rows | ArgumentKind::Vectors | ArgumentKind::Queries => false,
+        ArgumentKind::Rows
+        | ArgumentKind::Vectors
+        | ArgumentKind::Weights
+        | ArgumentKind::Queries => false,
     }
 }
 
@@ -167,6 +171,18 @@ pub(super) fn take_rows<'py>(
     }
 }
 
+/// Takes the weights of a batch.
+pub(super) fn take_weights(entry: &Function, object: &Bound<'_, PyAny>) -> PyResult<Matrix> {
+    let weights =
+        Argument { name: "weights", kind: ArgumentKind::Weights, doc: "", optional: true };
+    let taken = take(entry, &weights, object, None)?;
+    let got = taken.value.describe();
+    taken.value.into_matrix().map_err(|_| {
+        let (argument, expected) = ("weights", "a number for each row, or each element");
+        Error::Argument { argument, expected, got }.in_function(entry.name).into()
+    })
+}
+
 /// Takes an object that has to be a matrix.
 pub(super) fn take_matrix<'py>(
     function: &'static str,
@@ -251,6 +267,7 @@ fn view_as<'py>(
         | ArgumentKind::Rows
         | ArgumentKind::Row
         | ArgumentKind::Vectors
+        | ArgumentKind::Weights
         | ArgumentKind::Queries => ARRAYS,
         ArgumentKind::Operand => {
             "a number, or a NumPy array, a pandas object or one with __arrow_c_array__ \

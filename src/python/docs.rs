@@ -27,6 +27,7 @@ pub(super) fn signature(function: &'static Function) -> String {
     let mut parameters: Vec<String> = function.arguments.iter().map(argument).collect();
     parameters.extend(positional_options(function).map(set));
     parameters.push("*".to_owned());
+    parameters.extend(function.by_name.iter().map(argument));
     parameters.extend(function.options.iter().filter(|option| !option.positional).map(set));
     parameters.push("width=None".to_owned());
     format!("({})", parameters.join(", "))
@@ -46,7 +47,7 @@ fn default(option: &OptionSpec) -> Option<String> {
 /// The docstring, in NumPy's style.
 pub(super) fn docstring(function: &'static Function) -> String {
     let mut text = format!("{}\n\nParameters\n----------\n", function.summary);
-    for argument in function.arguments {
+    for argument in function.all_arguments() {
         let default = if argument.optional { ", default None" } else { "" };
         let head = format!("{} : {}{default}", argument.name, kind(argument));
         push(&mut text, &head, argument.doc);
@@ -79,6 +80,7 @@ fn kind(argument: &Argument) -> &'static str {
         ArgumentKind::Matrix | ArgumentKind::Rows => "matrix",
         ArgumentKind::Operand => "number, list, 1-D array or matrix",
         ArgumentKind::Row => "list or 1-D array",
+        ArgumentKind::Weights => "list, 1-D array or matrix",
         ArgumentKind::Number => "number",
         ArgumentKind::Vectors | ArgumentKind::Queries => "list, 1-D array or matrix",
     }

@@ -223,7 +223,7 @@ pub(super) fn explain<'py>(
             )));
         };
         let passes = function.explain(&call.values, &call.options)?;
-        let given = call.values.iter().zip(function.arguments);
+        let given = call.values.iter().zip(function.all_arguments());
         let copies: Vec<String> = given
             .filter_map(|(value, argument)| {
                 Some(format!("{}: {}", argument.name, value.as_matrix()?.copied()?))

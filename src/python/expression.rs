@@ -84,7 +84,7 @@ impl<'py> Parts<'py> {
         let options = option::named(function, Some(&options))?;
         let mut arguments = Vec::new();
         let mut from: Option<From<'py>> = None;
-        for (argument, given) in function.arguments.iter().zip(part.get_item(1)?.try_iter()?) {
+        for (argument, given) in function.all_arguments().zip(part.get_item(1)?.try_iter()?) {
             let (is_part, given): (bool, Bound<'py, PyAny>) = given?.extract()?;
             let (expr, made_from) = match is_part {
                 true => self.part(function, argument, given.extract()?)?,

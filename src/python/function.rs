@@ -42,13 +42,13 @@ impl<'py> Call<'py> {
         named: impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>>,
     ) -> PyResult<Option<Self>> {
         let name = function.name;
-        let arguments = function.arguments;
+        let arguments: Vec<&Argument> = function.all_arguments().gather();
         let mut given: Vec<Option<Bound<'py, PyAny>>> = memory::filled(None, arguments.len());
         let mut options = Options::new();
         let mut width = None;
         let mut own = docs::positional_options(function);
         for (i, object) in positional.iter().enumerate() {
-            match given.get_mut(i) {
+            match given[..function.arguments.len()].get_mut(i) {
                 Some(slot) => *slot = Some(object.clone()),
                 None => match own.next() {
                     Some(spec) => {
@@ -323,6 +323,12 @@ impl PyFunction {
     #[getter]
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.arguments.iter().map(|argument: &Argument| argument.name))
+    }
+
+    /// Names of the arguments that it takes by name alone, behind the others.
+    #[getter]
+    fn by_name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.by_name.iter().map(|argument: &Argument| argument.name))
     }
 
     /// What each argument may be: ``"matrix"``, ``"rows"`` (a matrix whose rows are vectors),

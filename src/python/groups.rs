@@ -127,6 +127,10 @@ pub(super) struct PyGroupStatistic {
 }
 
 impl PyGroupStatistic {
+    fn weights(&self, weights: Option<&Bound<'_, PyAny>>) -> PyResult<Option<crate::Matrix>> {
+        weights.map(|weights| argument::take_weights(self.function, weights)).transpose()
+    }
+
     fn take(&self) -> PyResult<GroupStatistic> {
         let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         let name = self.function.name;
@@ -192,55 +196,76 @@ impl PyGroupStatistic {
     }
 
     /// Give the results of rows that are all there are; these are used up.
+    #[pyo3(signature = (x, members, weights=None))]
     fn reduce(
         &self,
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         members: &Bound<'_, PyMembers>,
+        weights: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyMatrix> {
         guarded(self.function.name, || {
             let (matrix, _) = argument::take_matrix(self.function.name, x, None)?;
+            let weights = self.weights(weights)?;
             let (statistic, members) = (self.take()?.statistic(), &members.get().0);
-            let reduced =
-                detached(py, || compute::reduce_groups(statistic, &matrix, members, &self.options));
+            let options = &self.options;
+            let reduced = detached(py, || match &weights {
+                None => compute::reduce_groups(statistic, &matrix, members, options),
+                Some(weights) => {
+                    compute::reduce_groups_weighted(statistic, &matrix, weights, members, options)
+                }
+            });
             Ok(PyMatrix::new(reduced?))
         })
     }
 
     /// Give the results of the rows in some lists: where each begins, and how many rows it has.
+    #[pyo3(signature = (x, starts, lengths, weights=None))]
     fn pool(
         &self,
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         starts: &Bound<'_, PyAny>,
         lengths: &Bound<'_, PyAny>,
+        weights: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyMatrix> {
         guarded("pool", || {
             let (matrix, _) = argument::take_matrix("pool", x, None)?;
-            let statistic = self.take()?.statistic();
+            let (statistic, weights) = (self.take()?.statistic(), self.weights(weights)?);
             let (starts, lengths) = (column(starts)?, column(lengths)?);
             let integers = |array| AsArray::as_primitive::<Int64Type>(array).values().iter();
             let pairs = integers(&starts).zip(integers(&lengths));
             let pairs = pairs.map(|(from, len)| ((*from).max(0) as usize, (*len).max(0) as usize));
             let lists: Vec<_> = pairs.map(|(from, len)| from..from + len).gather();
-            let pooled =
-                detached(py, || compute::reduce_lists(statistic, &matrix, &lists, &self.options));
+            let options = &self.options;
+            let pooled = detached(py, || match &weights {
+                None => compute::reduce_lists(statistic, &matrix, &lists, options),
+                Some(weights) => {
+                    compute::reduce_lists_weighted(statistic, &matrix, weights, &lists, options)
+                }
+            });
             Ok(PyMatrix::new(pooled?))
         })
     }
 
     /// Take the rows of a batch.
+    #[pyo3(signature = (x, members, weights=None))]
     fn update(
         &self,
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         members: &Bound<'_, PyMembers>,
+        weights: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         guarded(self.function.name, || {
             let (matrix, _) = argument::take_matrix(self.function.name, x, None)?;
+            let weights = self.weights(weights)?;
             let mut state = self.take()?;
             let members = &members.get().0;
-            let updated = detached(py, || state.update(&matrix, members));
+            let updated = detached(py, || match &weights {
+                None => state.update(&matrix, members),
+                Some(weights) => state.update_weighted(&matrix, weights, members),
+            });
             *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
             Ok(updated?)
         })

@@ -268,7 +268,8 @@ fn seconds(random: &mut Random, function: &Function, x: First<'_>) -> Vec<Second
     let lists = Passed::AsLists(Layout::FixedSizeList);
     let mut all = match argument.kind {
         ArgumentKind::Number => numbers(),
-        ArgumentKind::Row => vec![plain(Other::Row(row))],
+        // Weights come by name alone, and are tested by themselves.
+        ArgumentKind::Row | ArgumentKind::Weights => vec![plain(Other::Row(row))],
         ArgumentKind::Operand => {
             let mut all = numbers();
             all.push(plain(Other::Row(row.clone())));

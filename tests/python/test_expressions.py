@@ -222,9 +222,7 @@ def test_mistakes_are_said_before_anything_is_read():
     with pytest.raises(ra.RaptorsTypeError, match="select: expected a table, a reader"):
         ra.select(3, a=E.mean())
     words = pa.table({"s": ["a"]})
-    with pytest.raises(
-        ra.RaptorsTypeError, match="mean: expected numbers, .* got string"
-    ):
+    with pytest.raises(ra.RaptorsTypeError, match="mean: expected numbers, .* got string"):
         ra.select(words, a=ra.col("s").mean())
     with pytest.raises(ra.RaptorsValueError, match="no such file or directory: nowhere.parquet"):
         ra.select("nowhere.parquet", a=E.mean())

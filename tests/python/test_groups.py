@@ -2,6 +2,9 @@
 
 import datetime
 import decimal
+import json
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -57,63 +60,90 @@ def day(n: int) -> datetime.date:
     return datetime.date(2026, 1, n)
 
 
+D = decimal.Decimal
+LONG = "a key that is longer than twelve bytes"
+
 #: Types of keys, and some keys of each.
 CHOICES = [
-    (pa.int8(), [1, -2, None]),
+    *((kind, [1, 0, 7, None]) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8())),
+    *((kind, [1, 0, 7, None]) for kind in (pa.uint16(), pa.uint32())),
     (pa.int64(), [-(2**63), -1, 0, 5]),
     (pa.uint64(), [0, 2**64 - 1, None]),
-    (pa.uint16(), [7]),
-    (pa.string(), ["a", "b", "", None]),
-    (pa.large_string(), ["a", "ab"]),
-    (pa.string_view(), ["a", "a key that is longer than twelve bytes", None]),
-    (pa.binary(), [b"", b"\0", b"\0\0"]),
-    (pa.float64(), [0.5, -0.0, 0.0, float("nan"), None]),
-    (pa.float32(), [0.5, -0.0, 0.0, float("nan")]),
+    *((kind, ["a", "b", "", LONG, None]) for kind in (pa.string(), pa.large_string())),
+    (pa.string_view(), ["a", LONG, LONG + "!", None]),
+    *((kind, [b"", b"\0", b"\0\0", None]) for kind in (pa.binary(), pa.large_binary())),
+    (pa.binary_view(), [b"\xff", LONG.encode(), None]),
+    (pa.binary(3), [b"abc", b"abd", None]),
+    *((kind, [0.5, -0.0, 0.0, float("nan"), None]) for kind in (pa.float64(), pa.float32())),
     (pa.bool_(), [True, False, None]),
-    (pa.date32(), [day(1), day(2), None]),
-    (pa.time64("us"), [datetime.time(1), datetime.time(2)]),
+    *((kind, [day(1), day(2), None]) for kind in (pa.date32(), pa.date64())),
+    *((kind, [datetime.time(1), datetime.time(2)]) for kind in (pa.time32("s"), pa.time64("us"))),
     (pa.timestamp("ms"), [datetime.datetime(2026, 1, 1), None]),
+    (
+        pa.timestamp("us", "UTC"),
+        [datetime.datetime(2026, 1, n, tzinfo=datetime.UTC) for n in (1, 2)],
+    ),
     (pa.duration("s"), [datetime.timedelta(1), datetime.timedelta(2)]),
-    (pa.decimal128(5, 2), [decimal.Decimal("1.50"), decimal.Decimal("-1.50"), None]),
+    *((kind, [D("1.50"), D("-1.50"), None]) for kind in (pa.decimal128(5, 2), pa.decimal256(5, 2))),
     (pa.dictionary(pa.int8(), pa.string()), ["a", "b", None]),
+    (pa.dictionary(pa.int32(), pa.int64()), [3, -3, None]),
 ]
 
 
-@given(data=st.data())
-@settings(max_examples=2000, deadline=None)
-def test_a_group_has_the_bits_of_its_rows(data):
+def one(key):
+    """What a key is the same as: NaN is one key, and -0 is 0."""
+    return "nan" if key != key else key + 0 if isinstance(key, float) else key
+
+
+def check_groups(data):
     rows = data.draw(st.integers(0, 60))
     width = data.draw(st.integers(1, 5))
     dtype = data.draw(st.sampled_from(["f4", "f8", "f2", "i1", "i8", "u2"]))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     values = (rng.standard_normal((rows, width)) * 20).astype(dtype)
     mask = rng.random((rows, width)) < data.draw(st.sampled_from([0.0, 0.3]))
-    key_type, choices = data.draw(st.sampled_from(CHOICES))
-    keys = [choices[i] for i in rng.integers(0, len(choices), rows)]
-    table = pa.table({"k": pa.array(keys, key_type), "emb": vectors(values, mask)})
+    kinds = data.draw(st.lists(st.sampled_from(CHOICES), min_size=1, max_size=3))
+    keys = {
+        f"k{n}": pa.array([choices[i] for i in rng.integers(0, len(choices), rows)], kind)
+        for n, (kind, choices) in enumerate(kinds)
+    }
+    names = list(keys)
+    table = pa.table({**keys, "emb": vectors(values, mask)})
     table = chunked(table, data.draw(st.lists(st.integers(0, 99), max_size=3)))
-    is_float = pa.types.is_floating(key_type)
-    one = ["nan" if k != k else k + 0 if is_float and k is not None else k for k in keys]
+    tuples = [
+        tuple(map(one, row)) for row in zip(*(k.to_pylist() for k in keys.values()), strict=True)
+    ]
     before = ra.build_info()["num_threads"]
     ra.set_num_threads(data.draw(st.integers(1, 3)))
     try:
-        got = ra.group_by(table, "k").aggregate(n=ra.len(), **everything())
-        stream = ra.group_by(table.to_reader(), "k").aggregate(n=ra.len(), **everything())
+        got = ra.group_by(table, names).aggregate(n=ra.len(), **everything())
+        stream = ra.group_by(table.to_reader(), names).aggregate(n=ra.len(), **everything())
         parts = [
-            ra.group_by(part, "k").partial(n=ra.len(), low=E.min(axis=0))
+            ra.group_by(part, names).partial(n=ra.len(), low=E.min(axis=0))
             for part in (table[: rows // 2], table[rows // 2 :])
         ]
     finally:
         ra.set_num_threads(before)
     assert same(got.to_pylist(), stream.to_pylist())
-    rows_of = [{**row, "k": "nan" if row["k"] != row["k"] else row["k"]} for row in got.to_pylist()]
-    assert same(rows_of, expected(table, one))
+    found = [{"k": tuple(one(row.pop(name)) for name in names), **row} for row in got.to_pylist()]
+    assert same(found, expected(table, tuples))
     if rows:
         merged = ra.merge_states(parts).finish()
-        assert same(
-            merged.to_pylist(),
-            got.select(["k", "n", "min"]).rename_columns(["k", "n", "low"]).to_pylist(),
-        )
+        wanted = got.select([*names, "n", "min"]).rename_columns([*names, "n", "low"])
+        assert same(merged.to_pylist(), wanted.to_pylist())
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_group_has_the_bits_of_its_rows(data):
+    check_groups(data)
+
+
+@pytest.mark.slow
+@given(data=st.data())
+@settings(max_examples=2000, deadline=None)
+def test_a_group_has_the_bits_of_its_rows_in_many_more_tables(data):
+    check_groups(data)
 
 
 def test_many_rows_to_the_bit_for_any_threads_and_batches():
@@ -284,3 +314,91 @@ def test_lazy_frames_have_groups():
     ]
     whole = frame.lazy().filter(pl.col("k") == 1).raptors.select(s=E.sum(axis=0))
     assert whole.to_dicts() == [{"s": [4.0, 6.0]}]
+
+
+def test_groups_that_grow_slowly_over_a_stream():
+    rng = np.random.default_rng(8)
+    values = rng.standard_normal((6000, 3)).astype("f4")
+    keys = rng.integers(0, 900, len(values)) * (rng.random(len(values)) < 0.9)
+    table = pa.table({"k": keys, "emb": vectors(values)})
+    wanted = expected(table, keys.tolist())
+    for batch in (1, 7, 100, 2500):
+        pieces = (
+            table[:300].to_batches(max_chunksize=batch) if batch == 1 else table.to_batches(batch)
+        )
+        own = wanted if batch > 1 else expected(table[:300], keys[:300].tolist())
+        reader = pa.RecordBatchReader.from_batches(table.schema, pieces)
+        got = ra.group_by(reader, "k").aggregate(n=ra.len(), **everything())
+        assert same(got.to_pylist(), own), batch
+    holes = vectors(values, rng.random(values.shape) < np.linspace(0, 0.2, 6000)[:, None])
+    table = table.set_column(1, "emb", holes)
+    parts = [
+        ra.group_by(table[a : a + 1024], "k").partial(**everything()) for a in range(0, 6000, 1024)
+    ]
+    got = ra.merge_states(parts).finish()
+    whole = ra.group_by(table.to_reader(max_chunksize=500), "k").aggregate(**everything())
+    for name in ("min", "max", "count"):
+        assert got[name].equals(whole[name])
+    for name in ("sum", "mean", "var", "std", "norm"):
+        a, b = (np.array(t[name].to_pylist(), "f8") for t in (got, whole))
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_of_no_elements_and_keys_that_are_all_null():
+    width0 = pa.FixedSizeListArray.from_buffers(
+        pa.list_(pa.float32(), 0), 4, [None], children=[pa.array([], pa.float32())]
+    )
+    table = pa.table({"k": [1, 2, 1, 1], "emb": width0})
+    for source in (table, table.to_reader()):
+        got = ra.group_by(source, "k").aggregate(m=E.mean(axis=0), n=ra.len())
+        assert got["n"].to_pylist() == [3, 1]
+        assert [len(row) for row in got["m"].to_pylist()] == [0, 0]
+    nulls = pa.table({"k": pa.nulls(3, pa.string()), "emb": vectors(np.ones((3, 2)))})
+    for source in (nulls, nulls.to_reader()):
+        got = ra.group_by(source, "k").aggregate(m=E.sum(axis=0))
+        assert got.to_pylist() == [{"k": None, "m": [3.0, 3.0]}]
+
+
+GROWTH = """
+import json, resource, sys
+import numpy as np, pyarrow as pa, raptors_arrow as ra
+rows, width, keys, batch = (int(arg) for arg in sys.argv[1:5])
+rng = np.random.default_rng(0)
+schema = pa.schema({"k": pa.int64(), "emb": pa.list_(pa.float32(), width)})
+def batches(rows):
+    for first in range(0, rows, batch):
+        flat = pa.array(rng.random(batch * width, dtype="f4"))
+        emb = pa.FixedSizeListArray.from_arrays(flat, type=schema.field("emb").type)
+        each = np.arange(first, first + batch) if keys == 0 else rng.integers(0, keys, batch)
+        yield pa.record_batch([pa.array(each), emb], schema=schema)
+def grouped(rows):
+    reader = pa.RecordBatchReader.from_batches(schema, batches(rows))
+    e = ra.col("emb")
+    wanted = {name: getattr(e, name)(axis=0) for name in sys.argv[5].split(",")}
+    return ra.group_by(reader, "k").aggregate(n=ra.len(), **wanted)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+grouped(2 * batch)
+before = peak()
+made = grouped(rows)
+print(json.dumps([made.num_rows, sum(made["n"].to_pylist()), peak() - before]))
+"""
+
+
+def growth(*args) -> list:
+    run = subprocess.run(
+        [sys.executable, "-c", GROWTH, *map(str, args)], capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is counted in other units")
+def test_memory_of_a_stream_grows_with_its_groups_alone():
+    # 4 GB of float32 by 10,000 keys.
+    groups, rows, megabytes = growth(16_777_216, 64, 10_000, 65_536, "mean")
+    assert (groups, rows) == (10_000, 16_777_216)
+    assert megabytes < 300
+    # A group for each row: 64 MB of results, and as much of rows.
+    groups, rows, megabytes = growth(1_048_576, 16, 0, 65_536, "mean")
+    assert (groups, rows) == (1_048_576, 1_048_576)
+    assert megabytes < 500

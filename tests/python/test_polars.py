@@ -396,7 +396,7 @@ def test_a_vector_per_frame_broadcasts():
 
 def test_signatures_and_mistakes():
     assert str(inspect.signature(EMB.raptors.mean)) == (
-        "(axis=None, *, skip_nulls=True, min_count=1, keepdims=False, dtype=None)"
+        "(axis=None, *, weights=None, skip_nulls=True, min_count=1, keepdims=False, dtype=None)"
     )
     for mistake in (
         lambda: pl.col("emb").raptors.mean(ddof=1),

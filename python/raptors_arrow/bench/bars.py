@@ -151,6 +151,10 @@ BY_ROW = ("sum_axis1", "mean_axis1")
 SIZES = ("seed", "shapes", "scaling")
 LARGE = 16 * MB
 STEPS = Cells(("steps_mean",))
+BY_KEY = Cells(("mean_by*",))
+BY_MANY = Cells(("mean_by10000",))
+ODD_GROUPS = Cells(("mean_by_row", "mean_by_one"))
+POOL = Cells(("pool_mean",))
 
 BARS = (
     Bar("every cell against NumPy", ("seed",), 1.0),
@@ -255,6 +259,22 @@ BARS = (
         5.0,
         cells=Cells(("statistics",)),
     ),
+    Bar("mean by 10,000 keys against sort and np.add.reduceat", ("groups",), 3.0, cells=BY_MANY),
+    Bar("the same against np.add.at", ("groups",), 3.0, "numpy-add-at", BY_MANY),
+    Bar("the same against polars, exploded", ("groups",), 5.0, "polars", BY_MANY),
+    Bar("the same against one mean of all rows", ("groups",), 1 / 3, "without-groups", BY_MANY),
+    Bar("mean by any keys against sort and np.add.reduceat", ("groups",), 1.0, cells=BY_KEY),
+    Bar("the same against np.add.at", ("groups",), 1.0, "numpy-add-at", BY_KEY),
+    Bar("the same against polars, exploded", ("groups",), 1.0, "polars", BY_KEY),
+    Bar(
+        "a group for each row, or one, against a plain pass and pyarrow's hashing",
+        ("groups",),
+        1 / 3,
+        "pass-and-hash",
+        ODD_GROUPS,
+    ),
+    Bar("pool against a loop over NumPy", ("groups",), 5.0, "numpy-loop", POOL),
+    Bar("pool against np.add.reduceat", ("groups",), 1.5, cells=POOL),
     Bar(
         "min, max, argmin, argmax against NumPy",
         ("shapes", "vectors"),

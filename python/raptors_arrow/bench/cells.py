@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-__all__ = ["NULL_ELEMENTS", "NULL_ROWS", "SUITES", "Cell", "cells_of", "select"]
+__all__ = ["KEYS", "NULL_ELEMENTS", "NULL_ROWS", "SUITES", "Cell", "cells_of", "select"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,17 @@ ELEMENTARY = (
 CHAINS = ("steps_mean", "unit_dot", "centred_squares", "half_norm", "softmax_max")
 
 
+#: Means by key, and how many keys there are: none for one for each row. See ``groups``.
+KEYS = {
+    "mean_by100": 100,
+    "mean_by1000": 1_000,
+    "mean_by10000": 10_000,
+    "mean_by500000": 500_000,
+    "mean_by_row": None,
+    "mean_by_one": 1,
+}
+
+
 def _seed() -> Iterable[Cell]:
     for dtype in FLOATS:
         for side in (512, 1024, 2048):
@@ -152,6 +163,16 @@ def _chains() -> Iterable[Cell]:
     yield Cell("chains", "statistics", "float32", 50_000, 768)
 
 
+def _groups() -> Iterable[Cell]:
+    for function in ("mean_by100", "mean_by10000", "mean_by500000"):
+        yield Cell("groups", function, "float32", 1_000_000, 64)
+    yield Cell("groups", "mean_by1000", "float32", 200_000, 768)
+    for function in ("mean_by_row", "mean_by_one"):
+        yield Cell("groups", function, "float32", 1_000_000, 16)
+    # 100,000 sentences of about 20 tokens.
+    yield Cell("groups", "pool_mean", "float32", 2_000_000, 384)
+
+
 def _memory() -> Iterable[Cell]:
     for rows, width in ((2048, 2048), (1_000_000, 3), (50_000, 768), (4, 1_000_000)):
         for dtype in FLOATS:
@@ -176,6 +197,7 @@ SUITES: dict[str, Callable[[], Iterable[Cell]]] = {
     "nulls": _nulls,
     "elementary": _elementary,
     "chains": _chains,
+    "groups": _groups,
     "memory": _memory,
     "engines": _engines,
 }

@@ -29,6 +29,10 @@ FEW = {
     "scaling": ("numpy", "pyarrow"),
     "nulls": ("without-nulls", "numpy"),
     "engines": ("polars-lazy", "polars-streaming"),
+    "groups": (
+        *("numpy", "numpy-add-at", "numpy-loop", "polars"),
+        *("without-groups", "pass-and-hash"),
+    ),
 }
 
 

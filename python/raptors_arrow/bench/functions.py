@@ -22,6 +22,7 @@ from raptors_arrow.bench import chains
 from raptors_arrow.bench.answers import AXES, Answer, Function, Values, positive
 from raptors_arrow.bench.cells import Cell
 from raptors_arrow.bench.engines import engine_functions
+from raptors_arrow.bench.groups import group_functions
 from raptors_arrow.bench.inputs import QUERIES, TOP, Inputs
 from raptors_arrow.bench.nulls import null_functions
 
@@ -211,6 +212,7 @@ FUNCTIONS: dict[str, Function] = (
     _reductions()
     | null_functions()
     | engine_functions()
+    | group_functions()
     | _elementary()
     | {
         "broadcast_add": Function(

@@ -18,6 +18,13 @@ import numpy as np
 
 from raptors_arrow.bench.chains import jax_chains, numexpr_chains
 from raptors_arrow.bench.engines import polars_queries
+from raptors_arrow.bench.groups import (
+    add_at_jobs,
+    loop_jobs,
+    numpy_group_jobs,
+    plain_jobs,
+    polars_group_jobs,
+)
 from raptors_arrow.bench.inputs import TOP, Inputs
 from raptors_arrow.bench.nulls import dense_jobs, numpy_null_jobs
 from raptors_arrow.bench.numpy_jobs import (
@@ -114,6 +121,7 @@ def _polars() -> Jobs:
         "broadcast_add": add,
         "scale": scale,
         "dot": lambda i: partial(column(i).arr.dot, pl.Series("y", pl.from_arrow(i.other_arrow))),
+        **polars_group_jobs(),
     }
 
 
@@ -242,7 +250,7 @@ def _simsimd() -> Jobs:
 
 #: All peers, in the order of the tables.
 PEERS = (
-    Peer("numpy", "numpy", lambda: {**numpy_jobs(), **numpy_null_jobs()}),
+    Peer("numpy", "numpy", lambda: {**numpy_jobs(), **numpy_null_jobs(), **numpy_group_jobs()}),
     Peer("numpy-out", "numpy", numpy_out_jobs),
     Peer("pyarrow", "pyarrow", _pyarrow),
     Peer("polars", "polars", _polars),
@@ -259,6 +267,10 @@ PEERS = (
     Peer("without-nulls", "raptors_arrow", dense_jobs, checked=False),
     Peer("polars-lazy", "polars", polars_queries("in-memory")),
     Peer("polars-streaming", "polars", polars_queries("streaming")),
+    Peer("numpy-add-at", "numpy", add_at_jobs),
+    Peer("numpy-loop", "numpy", loop_jobs),
+    Peer("without-groups", "raptors_arrow", partial(plain_jobs, hashing=False), checked=False),
+    Peer("pass-and-hash", "raptors_arrow", partial(plain_jobs, hashing=True), checked=False),
 )
 
 

@@ -25,7 +25,7 @@ pub(in crate::compute) fn statistic_sink(
     nulls: &Nulls,
 ) -> Result<Box<dyn Sink>> {
     let make = Make { x, per, options: *options, nulls, is_count: statistic == Statistic::Count };
-    with_reducer(statistic, x.element_type(), options, make)
+    with_reducer((statistic, false), x.element_type(), options, make)
 }
 
 /// Makes the sink, once the types are known.
@@ -116,7 +116,7 @@ impl<T: Number, R: Reducer<T>, F> Reduced<T, R, F> {
     ) -> (Tile<'s, T>, Option<&'s [bool]>) {
         let valid = tile.valid(&mut tiles.valid);
         let x = tile.filled(&self.reader, self.reducer.fill(), &mut tiles.x);
-        (Tile { x, valid: valid.filter(|_| R::NEEDS_VALIDITY) }, valid)
+        (Tile { x, valid: valid.filter(|_| R::NEEDS_VALIDITY), weights: None }, valid)
     }
 }
 
@@ -371,7 +371,7 @@ impl<T: Number, R: Reducer<T>, F: Send + Sync> Part for AllPart<'_, T, R, F> {
                 for (columns, many) in columns {
                     let at = columns.start..(tile.rows - 1) * width + columns.end;
                     let valid = x.valid.map(|valid| &valid[at.clone()]);
-                    let tile = Tile { x: &x.x[at], valid };
+                    let tile = Tile { x: &x.x[at], valid, weights: None };
                     level.run(FeedMany::<T, R> { many, tile, stride: width });
                 }
             }

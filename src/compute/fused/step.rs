@@ -156,7 +156,8 @@ impl<T: Number, O: Number, B: RowBlock<T, O>> Step for BlockStep<T, O, B> {
         };
         let BlockWorkspace { x, valid, out: held, dead, own } = workspace;
         let valid = if B::NEEDS_VALIDITY { tile.valid(valid) } else { None };
-        let rows = Tile { x: tile.filled(&self.reader, self.block.fill(), x), valid };
+        let rows =
+            Tile { x: tile.filled(&self.reader, self.block.fill(), x), valid, weights: None };
         let width = tile.width;
         dead.clear();
         memory::resize(dead, tile.rows, false);

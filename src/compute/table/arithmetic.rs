@@ -50,6 +50,7 @@ const fn binary(
         options,
         nulls: NullRule::Propagates,
         gives: Gives::Rows,
+        by_name: &[],
         driver: Driver::Elementwise(operation),
         axis: None,
     }

@@ -22,6 +22,7 @@ const fn comparison(
         options,
         nulls: NullRule::Propagates,
         gives: Gives::Rows,
+        by_name: &[],
         driver: Driver::Elementwise(operation),
         axis: None,
     }

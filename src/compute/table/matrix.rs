@@ -53,6 +53,7 @@ const fn of_columns(
         options,
         nulls: NullRule::DropsRows,
         gives: Gives::Square,
+        by_name: &[],
         driver: Driver::Columns(kind),
         axis: None,
     }
@@ -73,6 +74,7 @@ const fn product(
         options,
         nulls: NullRule::WholeRows,
         gives: Gives::Rows,
+        by_name: &[],
         driver: Driver::Product(product),
         axis: None,
     }

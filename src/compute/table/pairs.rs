@@ -20,6 +20,7 @@ const fn pairs(name: &'static str, metric: Metric, summary: &'static str) -> Fun
         options: &[],
         nulls: NullRule::WholeRows,
         gives: Gives::Numbers,
+        by_name: &[],
         driver: Driver::Pairs(metric),
         axis: None,
     }

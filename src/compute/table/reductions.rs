@@ -5,7 +5,7 @@ use crate::compute::Interpolation;
 use crate::compute::Per;
 use crate::compute::options::{OptionKind, OptionSpec};
 use crate::compute::reduce::Statistic;
-use crate::compute::registry::{Driver, Function, Gives, NullRule};
+use crate::compute::registry::{Argument, ArgumentKind, Driver, Function, Gives, NullRule};
 
 const AXIS: OptionSpec = positional(
     "axis",
@@ -47,6 +47,15 @@ const KEEPDIMS: OptionSpec = option(
     "Keep the dimensions of x: one row for axis 0, rows of one element for 1, both for None.",
 );
 
+const WEIGHTS: Argument = Argument {
+    name: "weights",
+    kind: ArgumentKind::Weights,
+    doc: "What each element counts for: one number per row with axis=0, per column with axis=1, or \
+          a matrix of one per element. A null weight leaves out what it is of; var and std take \
+          none below 0; where they add up to 0 (or no more than ddof) mean, var and std are null.",
+    optional: true,
+};
+
 const WITH_AXIS: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT, KEEPDIMS];
 const WITH_DTYPE: &[OptionSpec] = &[AXIS, SKIP_NULLS, MIN_COUNT, KEEPDIMS, DTYPE];
 const WITH_DDOF: &[OptionSpec] = &[AXIS, DDOF, SKIP_NULLS, MIN_COUNT, KEEPDIMS, DTYPE];
@@ -67,9 +76,15 @@ const fn reduction(
         options,
         nulls: NullRule::Skips,
         gives: Gives::Reduced,
+        by_name: &[],
         driver: Driver::Statistic(statistic),
         axis: None,
     }
+}
+
+/// The same of elements that may have weights.
+const fn weighed(function: Function) -> Function {
+    Function { by_name: &[WEIGHTS], ..function }
 }
 
 /// An element by its index in sorted order.
@@ -93,13 +108,13 @@ const fn along(
 }
 
 pub(super) static TABLE: &[Function] = &[
-    reduction("sum", Statistic::Sum, WITH_DTYPE, "Adds up the elements."),
-    reduction("mean", Statistic::Mean, WITH_DTYPE, "The mean of the elements."),
+    weighed(reduction("sum", Statistic::Sum, WITH_DTYPE, "Adds up the elements.")),
+    weighed(reduction("mean", Statistic::Mean, WITH_DTYPE, "The mean of the elements.")),
     reduction("min", Statistic::Min, WITH_AXIS, "The smallest element."),
     reduction("max", Statistic::Max, WITH_AXIS, "The largest element."),
     reduction("count", Statistic::Count, &[AXIS, KEEPDIMS], "How many elements are not null."),
-    reduction("var", Statistic::Var, WITH_DDOF, "The variance of the elements."),
-    reduction("std", Statistic::Std, WITH_DDOF, "The standard deviation of the elements."),
+    weighed(reduction("var", Statistic::Var, WITH_DDOF, "The variance of the elements.")),
+    weighed(reduction("std", Statistic::Std, WITH_DDOF, "The standard deviation of the elements.")),
     reduction("norm", Statistic::Norm, WITH_ORD, "The norm of the elements."),
     ordered(
         "median",

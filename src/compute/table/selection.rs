@@ -31,6 +31,7 @@ pub(super) static TABLE: &[Function] = &[Function {
     options: &[K, METRIC],
     nulls: NullRule::DropsRows,
     gives: Gives::Named(&["indices", "scores"]),
+    by_name: &[],
     driver: Driver::TopK,
     axis: None,
 }];

@@ -37,6 +37,7 @@ const fn transform(
         options,
         nulls,
         gives: Gives::Rows,
+        by_name: &[],
         driver: Driver::Transform(transform),
         axis: None,
     }

@@ -200,10 +200,10 @@ impl<T: Element, O: Scaled> Body for SoftmaxRows<'_, T, O> {
         let width = powers.len();
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let mut max = Reducer::<T>::one(Extreme::<true, false>, 0);
-            max.feed(simd, Tile { x, valid: None });
+            max.feed(simd, Tile { x, valid: None, weights: None });
             exp_each(x, max.finish().node.widen(), powers);
             let mut sum = Reducer::<f64>::one(Sums(Itself), 0);
-            sum.feed(simd, Tile { x: &*powers, valid: None });
+            sum.feed(simd, Tile { x: &*powers, valid: None, weights: None });
             let divisor = O::prepared(One::<f64, f64>::finish(sum).node);
             affine_all(powers, Affine { offset: 0.0, rest: 0.0, divisor }, out);
         }

@@ -91,7 +91,7 @@ impl Aggregate {
                 let got = TypeName(x.data_type()).to_string();
                 return Err(Error::Argument { argument, expected, got });
             }
-            let to = with_element(x.data_type(), &statistic.result_type(&own.element));
+            let to = with_element(x.data_type(), &statistic.result_type(&own.element, false));
             let mut column = Column {
                 name: function.name,
                 statistic,
