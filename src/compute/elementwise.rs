@@ -17,11 +17,11 @@ use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Backend, Level, Plan, Store, machine, run, simd};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    Binary, Body, Divisor, Identity, Simd, each, each_scalar, each_scalar_streaming,
+    Binary, Body, Divisor, Identity, Operation, Simd, each, each_scalar, each_scalar_streaming,
     each_streaming, repeat_each,
 };
 use crate::matrix::{
-    self, Bits, ChunkNulls, Like, Mask, Matrix, Number, Part, Scratch, TILE, Writer, steps,
+    self, Bits, ChunkNulls, Like, Mask, Matrix, Number, Part, Scratch, TILE, View, Writer, steps,
 };
 use crate::memory::{self, Gather as _};
 
@@ -76,6 +76,8 @@ pub(super) trait Kernel<T>: Sync {
     fn divides(&self) -> bool;
     /// Whether it is `y op x`.
     fn is_reversed(&self) -> bool;
+    /// The same as an operation on registers, if there is one.
+    fn operation(&self) -> Option<Operation>;
 }
 
 /// An operation at an instruction set, or by a vendor library.
@@ -111,6 +113,10 @@ impl<T: Number, O: Binary<T>> Kernel<T> for AtLevel<O> {
     fn is_reversed(&self) -> bool {
         O::IS_REVERSED
     }
+
+    fn operation(&self) -> Option<Operation> {
+        self.op.operation()
+    }
 }
 
 struct Each<'a, T, O> {
@@ -123,6 +129,7 @@ struct Each<'a, T, O> {
 
 impl<T: Number, O: Binary<T>> Body for Each<'_, T, O> {
     type Out = bool;
+    const WIDEST: bool = O::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> bool {
@@ -143,6 +150,7 @@ struct EachScalar<'a, T, O> {
 
 impl<T: Number, O: Binary<T>> Body for EachScalar<'_, T, O> {
     type Out = bool;
+    const WIDEST: bool = O::WIDEST;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> bool {
@@ -337,6 +345,26 @@ pub(super) struct SecondWorkspace<T> {
     y: Scratch<T>,
     /// One value per row, once for each element of the row.
     repeated: Scratch<T>,
+}
+
+impl<T: Number> SecondWorkspace<T> {
+    /// Elements of a view, one behind the other: in place, or copied here.
+    pub(super) fn flat<'s>(&'s mut self, view: &'s View<'_, T>, elements: Range<usize>) -> &'s [T] {
+        let Self { y: scratch, repeated: all } = self;
+        let mut pieces = view.flat_pieces(elements.clone());
+        if let Some((part, range)) = pieces.next() {
+            if range.len() == elements.len() {
+                return part.flat(range, T::default(), scratch);
+            }
+            memory::resize(all, 0, T::default());
+            memory::reserve(all, elements.len());
+            all.extend_from_slice(part.flat(range, T::default(), scratch));
+        }
+        for (part, range) in pieces {
+            all.extend_from_slice(part.flat(range, T::default(), scratch));
+        }
+        all
+    }
 }
 
 impl<T> Default for Tiles<T> {

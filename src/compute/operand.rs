@@ -110,7 +110,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Another matrix in the place of the one that it holds.
+    /// Another matrix in place of the one that it holds.
     pub(super) fn with_matrix(&self, matrix: Matrix) -> Self {
         let matrix = Cow::Owned(matrix);
         Self(match &self.0 {

@@ -556,6 +556,13 @@ impl<T: Number, R: Reducer<T>> Body for RowNodes<'_, T, R> {
     type Out = ();
     const WIDEST: bool = R::WIDEST;
 
+    /// Rows that have a loop for their width, and are longer than half a register of AVX-512, are
+    /// gathered there column by column, at half the speed (docs/perf/narrow.md).
+    #[inline(always)]
+    fn gains_by_widest(&self) -> bool {
+        self.width > 16 || self.width * std::mem::size_of::<T>() <= 32
+    }
+
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         self.reducer.rows(simd, self.tile, self.width, self.out, self.scales);

@@ -63,7 +63,7 @@ impl Level {
     pub(crate) fn run<B: Body>(self, body: B) -> B::Out {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 if B::WIDEST => {
+            Self::Avx512 if B::WIDEST && body.gains_by_widest() => {
                 if let Some(token) = pulp::x86::V4::try_new() {
                     return token.vectorize(At(body, token));
                 }
@@ -121,6 +121,7 @@ impl<B: Body, S: Simd> NullaryFnOnce for At<B, S> {
 mod x86 {
     use std::arch::x86_64::{__m256d, __m512d};
 
+    use pulp::bytemuck::{self, Pod};
     use pulp::x86::{V3, V4};
 
     use super::{LANES, Simd};
@@ -159,7 +160,12 @@ mod x86 {
 
     impl Simd for V3 {
         type V = [__m256d; 2];
+        type P = Self;
 
+        #[inline(always)]
+        fn registers(self) -> Self {
+            self
+        }
         #[inline(always)]
         fn splat(self, x: f64) -> Self::V {
             [self.avx._mm256_set1_pd(x); 2]
@@ -217,7 +223,12 @@ mod x86 {
 
     impl Simd for V4 {
         type V = __m512d;
+        type P = Self;
 
+        #[inline(always)]
+        fn registers(self) -> Self {
+            self
+        }
         #[inline(always)]
         fn splat(self, x: f64) -> Self::V {
             self.avx512f._mm512_set1_pd(x)
@@ -254,6 +265,33 @@ mod x86 {
         fn store(self, v: Self::V) -> [f64; LANES] {
             pulp::cast(v)
         }
+        const HAS_MASKS: bool = true;
+
+        #[inline(always)]
+        fn choose<T: Pod>(self, bits: u64, x: &[T; 64], fill: T, out: &mut [T; 64]) {
+            let avx = self.avx512f;
+            if std::mem::size_of::<T>() == 4 {
+                let fill = avx._mm512_set1_epi32(bytemuck::cast(fill));
+                let (x, _) = bytemuck::cast_slice::<T, u32>(x).as_chunks::<16>();
+                let (out, _) = bytemuck::cast_slice_mut::<T, u32>(out).as_chunks_mut::<16>();
+                for i in 0..4 {
+                    let mask = (bits >> (16 * i)) as u16;
+                    out[i] = pulp::cast(avx._mm512_mask_blend_epi32(mask, fill, pulp::cast(x[i])));
+                }
+            } else if std::mem::size_of::<T>() == 8 {
+                let fill = avx._mm512_set1_epi64(bytemuck::cast(fill));
+                let (x, _) = bytemuck::cast_slice::<T, u64>(x).as_chunks::<8>();
+                let (out, _) = bytemuck::cast_slice_mut::<T, u64>(out).as_chunks_mut::<8>();
+                for i in 0..8 {
+                    let mask = (bits >> (8 * i)) as u8;
+                    out[i] = pulp::cast(avx._mm512_mask_blend_epi64(mask, fill, pulp::cast(x[i])));
+                }
+            } else {
+                for i in 0..64 {
+                    out[i] = if bits >> i & 1 == 1 { x[i] } else { fill };
+                }
+            }
+        }
         #[inline(always)]
         fn fetch<T>(self, x: &[T], ahead: usize) {
             fetch(x, ahead);
@@ -275,7 +313,12 @@ mod arm {
 
     impl Simd for Neon {
         type V = [float64x2_t; 4];
+        type P = Self;
 
+        #[inline(always)]
+        fn registers(self) -> Self {
+            self
+        }
         #[inline(always)]
         fn splat(self, x: f64) -> Self::V {
             pulp::cast([x; LANES])

@@ -1,5 +1,6 @@
 //! `(x − offset) / divisor`, element by element: what the transforms do once they have measured.
 
+use super::exp::{exp, exp_single};
 use super::{Element, Real};
 
 /// A float that transforms store.
@@ -8,6 +9,8 @@ pub(crate) trait Scaled: Real {
     const SHOWS_REST: bool;
     /// What a divisor becomes before many numbers are divided by it.
     fn prepared(divisor: f64) -> f64;
+    /// `e` to the power of a number, to be scaled and rounded to this type.
+    fn exponential(x: f64) -> f64;
     /// `x` by the divisor that was prepared, rounded to this type.
     fn scaled(x: f64, prepared: f64) -> Self;
 }
@@ -22,6 +25,10 @@ impl Scaled for f32 {
         1.0 / divisor
     }
     #[inline(always)]
+    fn exponential(x: f64) -> f64 {
+        exp_single(x)
+    }
+    #[inline(always)]
     fn scaled(x: f64, prepared: f64) -> Self {
         (x * prepared) as f32
     }
@@ -34,6 +41,10 @@ impl Scaled for f64 {
     #[inline(always)]
     fn prepared(divisor: f64) -> f64 {
         divisor
+    }
+    #[inline(always)]
+    fn exponential(x: f64) -> f64 {
+        exp(x)
     }
     #[inline(always)]
     fn scaled(x: f64, prepared: f64) -> Self {

@@ -5,6 +5,7 @@
 //! Integers are checked: each loop says whether any element overflowed, and the caller looks for
 //! it. For floats that answer is known when compiling, and costs nothing.
 
+use super::chain::Operation;
 use super::width::by_width;
 use super::{Element, Real, Simd};
 
@@ -14,13 +15,20 @@ pub(crate) trait Binary<T>: Copy + Send + Sync {
     const DIVIDES: bool = false;
     /// Whether `a` stands behind the sign, and `b` before it.
     const IS_REVERSED: bool = false;
+    /// Whether it is worth an AVX-512 version, see [`Body`](super::Body).
+    #[allow(dead_code, reason = "only x86-64 has AVX-512")]
+    const WIDEST: bool = false;
     /// The result, and whether it overflowed.
     fn apply(self, a: T, b: T) -> (T, bool);
+    /// The same as an operation on registers, if there is one.
+    fn operation(self) -> Option<Operation> {
+        None
+    }
 }
 
 /// An operation of this file: what it is called, and what it does.
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident($a:pat, $b:pat) => $result:expr;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident($a:pat, $b:pat) => $result:expr $(, as $operation:ident)?;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
@@ -30,6 +38,9 @@ macro_rules! operations {
             fn apply(self, $a: T, $b: T) -> (T, bool) {
                 $result
             }
+            $(fn operation(self) -> Option<Operation> {
+                Some(Operation::$operation)
+            })?
         }
     )+};
 }
@@ -38,11 +49,11 @@ operations! {
     /// `a`
     Identity(a, _) => (a, false);
     /// `a + b`
-    Add(a, b) => a.plus(b);
+    Add(a, b) => a.plus(b), as Add;
     /// `a - b`
-    Subtract(a, b) => a.minus(b);
+    Subtract(a, b) => a.minus(b), as Subtract;
     /// `a * b`
-    Multiply(a, b) => a.times(b);
+    Multiply(a, b) => a.times(b), as Multiply;
     /// The smaller; NaN if either is, and −0 is smaller than +0.
     Minimum(a, b) => (if a.is_nan() || a.precedes(b) { a } else { b }, false);
     /// The larger; NaN if either is, and +0 is larger than −0.
@@ -52,15 +63,13 @@ operations! {
     /// `a`, or `b` if that is smaller; a NaN of `a` stays.
     AtMost(a, b) => (if a > b { b } else { a }, false);
     /// `-a`
-    Negate(a, _) => a.negative();
+    Negate(a, _) => a.negative(), as Negate;
     /// `a` without its sign.
-    Abs(a, _) => if a.has_sign() { a.negative() } else { (a, false) };
+    Abs(a, _) => if a.has_sign() { a.negative() } else { (a, false) }, as Abs;
     /// `b`: what `a` is divided by, to say why a division failed.
     Divisor(_, b) => (b, false);
     /// `a * a`
-    Square(a, _) => a.times(a);
-    /// `a` to the power of `b`
-    Power(a, b) => a.power(b);
+    Square(a, _) => a.times(a), as Square;
     /// 1, −1 or 0; NaN of NaN.
     Sign(a, _) => (sign(a), false);
     /// The nearest whole number, of two the even one.
@@ -107,6 +116,9 @@ impl<T: Element> Binary<T> for Divide {
     fn apply(self, a: T, b: T) -> (T, bool) {
         a.over(b)
     }
+    fn operation(self) -> Option<Operation> {
+        Some(Operation::Divide)
+    }
 }
 
 /// An operation with its operands the other way round.
@@ -121,6 +133,9 @@ impl<T, O: Binary<T>> Binary<T> for Reversed<O> {
     fn apply(self, a: T, b: T) -> (T, bool) {
         self.0.apply(b, a)
     }
+    fn operation(self) -> Option<Operation> {
+        self.0.operation()?.reversed()
+    }
 }
 
 /// The square root, rounded once.
@@ -128,6 +143,8 @@ impl<T, O: Binary<T>> Binary<T> for Reversed<O> {
 pub(crate) struct Sqrt;
 
 impl<T: Real> Binary<T> for Sqrt {
+    const WIDEST: bool = true;
+
     #[inline(always)]
     fn apply(self, a: T, _: T) -> (T, bool) {
         // The root of a float16 or float32 taken in float64 and rounded is the rounded root.
@@ -140,9 +157,24 @@ impl<T: Real> Binary<T> for Sqrt {
 pub(crate) struct Exp;
 
 impl<T: Real> Binary<T> for Exp {
+    const WIDEST: bool = true;
+
     #[inline(always)]
     fn apply(self, a: T, _: T) -> (T, bool) {
         (a.exp(), false)
+    }
+}
+
+/// `a` to the power of `b`
+#[derive(Clone, Copy)]
+pub(crate) struct Power;
+
+impl<T: Element> Binary<T> for Power {
+    const WIDEST: bool = T::IS_FLOAT;
+
+    #[inline(always)]
+    fn apply(self, a: T, b: T) -> (T, bool) {
+        a.power(b)
     }
 }
 
@@ -151,6 +183,8 @@ impl<T: Real> Binary<T> for Exp {
 pub(crate) struct Log;
 
 impl<T: Real> Binary<T> for Log {
+    const WIDEST: bool = true;
+
     #[inline(always)]
     fn apply(self, a: T, _: T) -> (T, bool) {
         (a.log(), false)
@@ -187,6 +221,10 @@ impl<T: Element> Binary<T> for Clip<T> {
         // As NumPy does it: first up to the lowest, then down to the highest.
         let a = if a < self.lowest { self.lowest } else { a };
         (if a > self.highest { self.highest } else { a }, false)
+    }
+    fn operation(self) -> Option<Operation> {
+        let (lowest, highest) = (self.lowest.widen(), self.highest.widen());
+        Some(Operation::Clip { lowest, highest })
     }
 }
 

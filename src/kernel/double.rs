@@ -1,8 +1,8 @@
 //! Numbers of twice the digits of a float64: the sum of two, of which the second is less than half
 //! a unit of the last place of the first.
 //!
-//! The error-free sums and products of Knuth, Dekker and Veltkamp. They are made of plain
-//! operations, so that every instruction set gives the same bits.
+//! The error-free sums of Knuth and Dekker, and the product by a fused multiplication. They are
+//! exact, so that every instruction set gives the same bits.
 
 /// A high part and what it leaves out.
 #[derive(Clone, Copy)]
@@ -23,21 +23,11 @@ pub(super) fn sum_ordered(a: f64, b: f64) -> Double {
     Double(s, b - (s - a))
 }
 
-/// The upper 26 digits and the rest.
-#[inline(always)]
-fn halves(a: f64) -> (f64, f64) {
-    let c = 134_217_729.0 * a;
-    let high = c - (c - a);
-    (high, a - high)
-}
-
-/// `a · b`, exactly, unless it is past 2⁹⁹⁶ or its last digits are past the smallest number.
+/// `a · b`, exactly, unless its last digits are past the smallest number.
 #[inline(always)]
 pub(super) fn product(a: f64, b: f64) -> Double {
     let p = a * b;
-    let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
-    let error = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
-    Double(p, error)
+    Double(p, a.mul_add(b, -p))
 }
 
 impl Double {
@@ -45,7 +35,7 @@ impl Double {
     #[inline(always)]
     pub(super) fn times(self, other: Self) -> Self {
         let Double(p, e) = product(self.0, other.0);
-        sum_ordered(p, e + (self.0 * other.1 + self.1 * other.0))
+        sum_ordered(p, e + self.0.mul_add(other.1, self.1 * other.0))
     }
 
     /// The sum with a larger number, some 2⁻¹⁰² off.

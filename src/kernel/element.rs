@@ -9,8 +9,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, Mul, Not, Sub};
 
-use super::exp::{exp, exp_single};
-use super::log::{log, log_single};
+use super::exp::{exp, exp_32};
+use super::log::{log, log_32};
 use super::pow::{pow, pow_i64, pow_single, pow_u64};
 use super::{LANES, Simd};
 
@@ -54,6 +54,8 @@ impl Bits for u64 {}
 pub(crate) trait Element:
     Copy + Send + Sync + PartialOrd + std::fmt::Debug + Default + 'static
 {
+    /// Whether it is a float.
+    const IS_FLOAT: bool = false;
     /// Whether narrow rows get loops of their own for each width. Integers do not: each is a loop
     /// more to build, in every kernel.
     const HAS_NARROW: bool;
@@ -159,6 +161,7 @@ pub(crate) trait Integer: Element {
 macro_rules! float {
     ($t:ty, $bits:ty, $rank:ty, $load:ident, $exp:ident $log:ident $pow:ident $($more:item)*) => {
         impl Element for $t {
+            const IS_FLOAT: bool = true;
             const HAS_NARROW: bool = true;
             const NEEDS_SCALE: bool = std::mem::size_of::<Self>() == 8;
             const NEUTRAL: Self = -0.0;
@@ -297,17 +300,17 @@ macro_rules! float {
             }
             #[inline(always)]
             fn exp(self) -> Self {
-                $exp(f64::from(self)) as Self
+                $exp(self)
             }
             #[inline(always)]
             fn log(self) -> Self {
-                $log(f64::from(self)) as Self
+                $log(self)
             }
         }
     };
 }
 
-float!(f32, u32, i32, widen, exp_single log_single pow_single
+float!(f32, u32, i32, widen, exp_32 log_32 pow_single
     /// The product of two numbers of 24 digits has 48, and float64 holds 53: it is exact, so that
     /// one rounding is the same as two.
     #[inline(always)]

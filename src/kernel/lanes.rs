@@ -4,6 +4,8 @@
 //! sequence is added to lane `i mod 8`, on every machine. Eight is one AVX-512 register, two
 //! AVX2, four NEON or SSE2. docs/perf/lanes.md has the figures that chose it.
 
+use pulp::bytemuck::Pod;
+
 /// Lanes of a running sum. Fixed for ever: it defines the order of additions.
 pub(crate) const LANES: usize = 8;
 
@@ -14,6 +16,9 @@ pub(crate) const LANES: usize = 8;
 pub(crate) trait Simd: Copy {
     /// Eight float64 values, in registers.
     type V: Copy;
+    /// The registers of this level, for loops that name their element type.
+    type P: pulp::Simd;
+    fn registers(self) -> Self::P;
     fn splat(self, x: f64) -> Self::V;
     fn load(self, x: &[f64; LANES]) -> Self::V;
     fn widen(self, x: &[f32; LANES]) -> Self::V;
@@ -32,6 +37,15 @@ pub(crate) trait Simd: Copy {
     /// can.
     #[inline(always)]
     fn fetch<T>(self, _x: &[T], _ahead: usize) {}
+    /// Whether there are registers of masks, which bits are as they are.
+    const HAS_MASKS: bool = false;
+    /// Copies 64 elements whose bits are set, and puts `fill` in place of the others.
+    #[inline(always)]
+    fn choose<T: Pod>(self, bits: u64, x: &[T; 64], fill: T, out: &mut [T; 64]) {
+        for i in 0..64 {
+            out[i] = if bits >> i & 1 == 1 { x[i] } else { fill };
+        }
+    }
     /// Writes elements by streaming stores, if this level can and their place is aligned to 16 bytes.
     #[inline(always)]
     fn put_streaming<T: Copy, const L: usize>(self, to: &mut [T; L], from: &[T; L]) {
@@ -46,6 +60,12 @@ pub(crate) trait Body {
     /// memory, and every further version makes the library larger and slower to build.
     #[allow(dead_code, reason = "only x86-64 has AVX-512")]
     const WIDEST: bool = false;
+    /// Whether this call of it gains by AVX-512, where there is such a version.
+    #[allow(dead_code, reason = "only x86-64 has AVX-512")]
+    #[inline(always)]
+    fn gains_by_widest(&self) -> bool {
+        true
+    }
     fn run<S: Simd>(self, simd: S) -> Self::Out;
 }
 
@@ -55,7 +75,12 @@ pub(crate) struct Portable;
 
 impl Simd for Portable {
     type V = [f64; LANES];
+    type P = pulp::Scalar128b;
 
+    #[inline(always)]
+    fn registers(self) -> Self::P {
+        pulp::Scalar128b
+    }
     #[inline(always)]
     fn splat(self, x: f64) -> Self::V {
         [x; LANES]

@@ -13,6 +13,7 @@ mod arg;
 mod arg_columns;
 mod arith;
 mod both;
+mod chain;
 mod convert;
 mod counts;
 mod cumulate;
@@ -54,6 +55,7 @@ pub(crate) use arith::{
     each_scalar_streaming, each_streaming, repeat_each,
 };
 pub(crate) use both::Both;
+pub(crate) use chain::{Link, Operation, Registers, With, chain, chain_sum};
 pub(crate) use convert::{Flag, Narrow, Stored, Wide, read, write};
 pub(crate) use counts::{Counts, count_columns, count_rows};
 pub(crate) use cumulate::{Accumulate, running, running_columns};

@@ -28,9 +28,10 @@ fn log_double(x: f64) -> Double {
     let (k, f) = split(x);
     // 2 + f, exactly, and f by it.
     let d = sum_ordered(2.0, f);
-    let s_high = f / d.0;
-    let p = product(s_high, d.0);
-    let s = Double(s_high, (((f - p.0) - p.1) - s_high * d.1) / d.0);
+    let inverse = 1.0 / d.0;
+    let s_high = f * inverse;
+    let rest = (-s_high).mul_add(d.1, (-s_high).mul_add(d.0, f));
+    let s = sum_ordered(s_high, rest * inverse);
     let z = s.times(s);
     // T(z) = 1/7 + z/9 + …: what is left of the series of artanh, shifted by two terms.
     let tail = tail(z.0);
@@ -39,15 +40,15 @@ fn log_double(x: f64) -> Double {
     let one = z.times(third).plus_larger(Double(1.0, 0.0));
     let log = Double(2.0 * s.0, 2.0 * s.1).times(one);
     let high = sum(k * LN2_HIGH, log.0);
-    sum_ordered(high.0, high.1 + (log.1 + k * LN2_LOW))
+    sum_ordered(high.0, high.1 + k.mul_add(LN2_LOW, log.1))
 }
 
 /// `1/7 + z/9 + z²/11 + …`
 #[inline(always)]
 fn tail(z: f64) -> f64 {
-    let mut sum = 0.0;
+    let mut sum: f64 = 0.0;
     for i in (3..12).rev() {
-        sum = sum * z + 1.0 / (2 * i + 1) as f64;
+        sum = sum.mul_add(z, 1.0 / (2 * i + 1) as f64);
     }
     sum
 }
@@ -57,7 +58,7 @@ fn tail(z: f64) -> f64 {
 fn magnitude(x: f64, y: f64) -> f64 {
     let log = log_double(x);
     let p = product(y, log.0);
-    let e = p.1 + y * log.1;
+    let e = y.mul_add(log.1, p.1);
     // Past these bounds the result is 0 or infinite, and n no number of eleven digits.
     let high = if p.0 < -800.0 { -800.0 } else { p.0 };
     let high = if high > 800.0 { 800.0 } else { high };

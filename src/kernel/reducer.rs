@@ -125,6 +125,13 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
         scales: &mut Vec<Scale>,
     );
 
+    /// The node of a row of at most a leaf, if it is made of nothing but the sum of its elements in
+    /// the order of [`super::sum`], and care for what overflows is not needed.
+    #[inline(always)]
+    fn of_row_sum(self, _sum: f64, _width: usize) -> Option<Self::Node> {
+        None
+    }
+
     /// The partial result of no elements: as tiny as can be.
     #[inline(always)]
     fn nothing(self) -> Partial<Self::Node> {

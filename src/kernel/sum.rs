@@ -48,7 +48,8 @@ impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
     type Many = ColumnSums<K, N>;
     const GRAIN: usize = LEAF;
     const NEEDS_VALIDITY: bool = K::SHIFTED;
-    const WIDEST: bool = K::NARROW_COLUMNS;
+    // Variances of floats: twice the terms, so that AVX2 computes longer than memory takes.
+    const WIDEST: bool = K::NARROW_COLUMNS || (K::SHIFTED && T::IS_FLOAT);
 
     #[inline(always)]
     fn fill(self) -> T {
@@ -78,6 +79,11 @@ impl<T: Element, K: Terms<N>, const N: usize> Reducer<T> for Sums<K, N> {
         // Whether squares vanish is asked of a leaf as a whole.
         let is_separable = K::IS_SUM && (!T::NEEDS_SCALE || K::DEGREES[N - 1] == 1);
         is_separable.then(|| ColumnSums::half(self.0, width))
+    }
+    #[inline(always)]
+    fn of_row_sum(self, sum: f64, width: usize) -> Option<K::Node> {
+        let is_sum = K::IS_ELEMENT && !T::NEEDS_SCALE && width <= LEAF;
+        is_sum.then(|| self.0.node([sum; N], 0.0, width as f64))
     }
     #[inline(always)]
     fn fits(self, node: &K::Node) -> bool {
@@ -341,11 +347,21 @@ pub(super) fn add_to_lanes<T: Element, K: Terms<N>, S: Simd, const N: usize>(
     for eight in body {
         acc = plus(simd, acc, terms.eight(simd, T::load(simd, eight), by));
     }
-    if !tail.is_empty() {
-        let eight = simd.load(&padded(tail, if K::SHIFTED { shift } else { -0.0 }));
+    if K::SHIFTED && !tail.is_empty() {
+        let eight = simd.load(&padded(tail, shift));
         acc = plus(simd, acc, terms.eight(simd, eight, by));
     }
-    stored(simd, acc)
+    let mut lanes = stored(simd, acc);
+    if !K::SHIFTED {
+        // One by one: a register that is loaded from elements just stored waits for all of them.
+        for (i, v) in tail.iter().enumerate() {
+            let one = terms.one(v.widen(), shift);
+            for n in 0..N {
+                lanes[n][i] += one[n];
+            }
+        }
+    }
+    lanes
 }
 
 /// Fewer than eight elements as float64, followed by `fill`.

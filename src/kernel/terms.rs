@@ -13,6 +13,8 @@ pub(crate) trait Terms<const N: usize>: Copy + Send + Sync + 'static {
     /// AVX-512 do: only where it matters most, as each is a loop more to build.
     const NARROW_ROWS: bool = false;
     const NARROW_COLUMNS: bool = false;
+    /// Whether the term is the element itself.
+    const IS_ELEMENT: bool = false;
     /// Whether nodes are sums, and joined by addition.
     const IS_SUM: bool = false;
     /// The power in which elements enter each term, the highest last.
@@ -49,7 +51,7 @@ pub(crate) fn is_safe_root(norm: f64) -> bool {
 
 /// One term whose sums are nodes as they are.
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident, $degree:literal, $rows:literal, $columns:literal: |$simd:ident, $x:ident| $eight:expr, $one:expr;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident, $degree:literal, $rows:literal, $columns:literal, $element:literal: |$simd:ident, $x:ident| $eight:expr, $one:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
@@ -59,6 +61,7 @@ macro_rules! plain {
             const SHIFTED: bool = false;
             const NARROW_ROWS: bool = $rows;
             const NARROW_COLUMNS: bool = $columns;
+            const IS_ELEMENT: bool = $element;
             const IS_SUM: bool = true;
             const DEGREES: [u32; 1] = [$degree];
 
@@ -106,11 +109,11 @@ macro_rules! plain {
 
 plain! {
     /// The element.
-    Itself, 1, true, true: |_simd, x| x, x;
+    Itself, 1, true, true, true: |_simd, x| x, x;
     /// Its magnitude.
-    Magnitude, 1, false, false: |simd, x| simd.abs(x), x.abs();
+    Magnitude, 1, false, false, false: |simd, x| simd.abs(x), x.abs();
     /// Its square.
-    Squared, 2, true, false: |simd, x| simd.mul(x, x), x * x;
+    Squared, 2, true, false, false: |simd, x| simd.mul(x, x), x * x;
 }
 
 /// The element's distance from a shift, and the square of it.

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use pulp::bytemuck::Pod;
+
 use super::Bits;
 use crate::dispatch::Level;
 use crate::kernel::{Body, Simd, and_rows, copy_valid, fill_invalid, spread};
@@ -59,7 +61,9 @@ impl<'a> Mask<'a> {
     }
 
     /// Puts `fill` in place of those of `range` that are not valid; `x` are those elements.
-    pub(crate) fn fill<T: Copy>(&self, range: Range<usize>, fill: T, x: &mut [T]) {
+    pub(crate) fn fill<T: Pod>(&self, range: Range<usize>, fill: T, x: &mut [T]) {
+        let done = self.by_bits(range.clone(), fill, None, x);
+        let (range, x) = (range.start + done..range.end, &mut x[done..]);
         self.each_run(range, |at, valid| {
             self.level.run(Fill { valid, fill, x: &mut x[at] });
         });
@@ -67,10 +71,29 @@ impl<'a> Mask<'a> {
 
     /// Copies the elements `x` of `range` to `out`, with `fill` in place of those that are not
     /// valid.
-    pub(crate) fn copy<T: Copy>(&self, range: Range<usize>, x: &[T], fill: T, out: &mut [T]) {
+    pub(crate) fn copy<T: Pod>(&self, range: Range<usize>, x: &[T], fill: T, out: &mut [T]) {
+        let done = self.by_bits(range.clone(), fill, Some(x), out);
+        let (range, x, out) = (range.start + done..range.end, &x[done..], &mut out[done..]);
         self.each_run(range, |at, valid| {
             self.level.run(Copied { x: &x[at.clone()], valid, fill, out: &mut out[at] });
         });
+    }
+
+    /// Copies by the bits themselves, where the CPU has masks, and says how many elements it took.
+    fn by_bits<T: Pod>(
+        &self,
+        range: Range<usize>,
+        fill: T,
+        x: Option<&[T]>,
+        out: &mut [T],
+    ) -> usize {
+        let size = std::mem::size_of::<T>();
+        match self.elements {
+            Some(bits) if self.rows.is_none() && self.level == Level::Avx512 && size >= 4 => {
+                self.level.run(ByBits { bits, first: range.start, fill, x, out })
+            }
+            _ => 0,
+        }
     }
 
     /// Calls `f` with pieces of `range`, counted from its start, and what is valid of each.
@@ -131,6 +154,46 @@ impl Body for AndRows<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         and_rows(self.rows, self.width, self.first, self.valid);
+    }
+}
+
+/// Chooses whole words of bits; `out` are the elements themselves if there is no `x`.
+struct ByBits<'a, T> {
+    bits: Bits<'a>,
+    first: usize,
+    fill: T,
+    x: Option<&'a [T]>,
+    out: &'a mut [T],
+}
+
+impl<T: Pod> Body for ByBits<'_, T> {
+    /// Elements that were taken.
+    type Out = usize;
+    const WIDEST: bool = true;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> usize {
+        if !S::HAS_MASKS {
+            return 0;
+        }
+        let (blocks, _) = self.out.as_chunks_mut::<64>();
+        let count = blocks.len();
+        match self.x {
+            Some(x) => {
+                for (i, (out, x)) in blocks.iter_mut().zip(x.as_chunks::<64>().0).enumerate() {
+                    simd.choose(self.bits.word(self.first + 64 * i), x, self.fill, out);
+                }
+            }
+            None => {
+                for (i, out) in blocks.iter_mut().enumerate() {
+                    let bits = self.bits.word(self.first + 64 * i);
+                    if bits != u64::MAX {
+                        simd.choose(bits, &{ *out }, self.fill, out);
+                    }
+                }
+            }
+        }
+        count * 64
     }
 }
 

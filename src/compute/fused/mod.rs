@@ -23,6 +23,7 @@
 //! other, which say what went wrong, and where.
 
 mod block;
+mod chained;
 mod graph;
 mod pairs;
 mod pass;
@@ -45,6 +46,7 @@ pub(super) use step::{AsStep, block_step};
 use super::Value;
 use crate::dispatch::{Level, Store};
 use crate::error::Result;
+use crate::kernel::Operation;
 
 /// What a call does to tiles.
 pub(super) enum Stage<'a> {
@@ -79,6 +81,33 @@ pub(super) trait Step: Sync {
         out: &mut [u8],
         missing: &mut Vec<bool>,
     ) -> bool;
+    /// Writes the sums of the rows of its results, in the order of [`crate::kernel::Sums`], and
+    /// nothing else; `false` if it cannot.
+    fn row_sums(&self, _: Level, _: &Block<'_>, _: &mut dyn Any, _: &mut Vec<f64>) -> bool {
+        false
+    }
+    /// The same as an operation on registers of elements as they are stored, if there is one.
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
+    /// What that operation takes beside a tile.
+    fn operand<'w>(&'w self, _: &Block<'_>, _: &'w mut dyn Any) -> Beside<'w> {
+        Beside::Nothing
+    }
+}
+
+/// The operand of a step, for one tile, as it is stored.
+#[derive(Clone, Copy)]
+pub(super) enum Beside<'w> {
+    Nothing,
+    /// One number, exact in float64.
+    One(f64),
+    /// One for each column.
+    Columns(&'w [u8]),
+    /// One for each row of the tile.
+    Rows(&'w [u8]),
+    /// One for each element of the tile.
+    Each(&'w [u8]),
 }
 
 /// Makes a result of tiles.
@@ -100,6 +129,14 @@ pub(super) type Parts<'s> = Vec<Box<dyn Part + 's>>;
 pub(super) trait Part: Send {
     /// Takes the next rows. Whether a result does not fit.
     fn take(&mut self, level: Level, tile: &Block<'_>) -> bool;
+    /// Whether the sums of rows are all that it needs of a tile.
+    fn takes_row_sums(&self) -> bool {
+        false
+    }
+    /// Takes the next rows, from row `first` on, by their sums. Whether a result does not fit.
+    fn take_row_sums(&mut self, _level: Level, _first: usize, _sums: &[f64]) -> bool {
+        true
+    }
     /// Hands over what was made of all of them.
     fn end(self: Box<Self>) {}
 }

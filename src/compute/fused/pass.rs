@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_schema::DataType;
 
+use super::chained;
 use super::whole::WholeSink;
 use super::{Block, LEAF_ROWS, Nulls, Parts, Sink, Step, Stepped};
 use crate::compute::Value;
@@ -148,9 +149,11 @@ impl<'a> Fused<'a> {
             tasks.iter_mut().zip(parts).for_each(|((_, all), part)| all.push(part));
         }
         let failed = AtomicBool::new(false);
+        let joined: Vec<_> = (0..nodes.len()).map(|node| joined(&nodes, node)).collect();
         let pass = Pass {
             chunks: &chunks,
             nodes: &nodes,
+            joined: &joined,
             width: x.width(),
             size: matrix::size_of_element(x.element_type()).unwrap_or(8),
             of_tile,
@@ -160,7 +163,7 @@ impl<'a> Fused<'a> {
         run::each(
             plan,
             tasks,
-            || Workspace::new(&nodes),
+            || Workspace::new(&nodes, &joined),
             |workspace, (rows, mut parts)| {
                 pass.run_task(rows, &mut parts, workspace);
                 parts.into_iter().for_each(|part| part.end());
@@ -173,10 +176,31 @@ impl<'a> Fused<'a> {
     }
 }
 
+/// What steps from a place on do in one loop, and the place where it ends.
+type Joined<'p> = Option<(Box<dyn Step + 'p>, usize)>;
+
+/// The step of a place and those that follow, as long as nobody else wants what is between them, and
+/// one loop can run them.
+fn joined<'p>(nodes: &'p [Node<'_>], first: usize) -> Joined<'p> {
+    let element = &nodes[first].element;
+    let step = |node: usize| nodes[node].step.as_deref().filter(|step| step.operation().is_some());
+    let mut steps = vec![step(first)?];
+    let mut last = first;
+    while let ([next], []) = (&nodes[last].children[..], &nodes[last].sinks[..])
+        && chained::takes_more(steps.len())
+        && let Some(step) = step(*next)
+    {
+        steps.push(step);
+        last = *next;
+    }
+    Some((chained::chained(&steps, element)?, last))
+}
+
 /// A pass that is planned.
 struct Pass<'p, 'a> {
     chunks: &'p [(usize, usize, &'a [u8])],
     nodes: &'p [Node<'a>],
+    joined: &'p [Joined<'p>],
     width: usize,
     /// Bytes of an element of the matrix.
     size: usize,
@@ -191,15 +215,18 @@ struct Pass<'p, 'a> {
 struct Workspace {
     steps: Vec<Box<dyn Any>>,
     free: Vec<Held>,
+    /// Sums of the rows of a tile.
+    sums: Vec<f64>,
 }
 
 impl Workspace {
-    fn new(nodes: &[Node<'_>]) -> Self {
-        let steps = nodes.iter().map(|node| match &node.step {
-            Some(step) => step.workspace(),
-            None => Box::new(()),
+    fn new(nodes: &[Node<'_>], joined: &[Joined<'_>]) -> Self {
+        let steps = nodes.iter().zip(joined).map(|(node, joined)| match (joined, &node.step) {
+            (Some((step, _)), _) => step.workspace(),
+            (None, Some(step)) => step.workspace(),
+            (None, None) => Box::new(()),
         });
-        Self { steps: steps.gather(), free: Vec::new() }
+        Self { steps: steps.gather(), free: Vec::new(), sums: Vec::new() }
     }
 }
 
@@ -264,7 +291,22 @@ impl Pass<'_, '_> {
             }
         }
         for (i, child) in children.iter().enumerate() {
-            let Node { step: Some(step), element, .. } = &self.nodes[*child] else { continue };
+            let (step, last) = match (&self.joined[*child], &self.nodes[*child].step) {
+                (Some((step, last)), _) => (&**step, *last),
+                (None, Some(step)) => (&**step, *child),
+                (None, None) => continue,
+            };
+            let Node { element, children: next, sinks: ends, .. } = &self.nodes[last];
+            if let (Some(input), [end], []) = (&input, &ends[..], &next[..])
+                && parts[*end].takes_row_sums()
+            {
+                let tile = input.tile(rows, width, nulls);
+                let Workspace { steps, sums, .. } = &mut *workspace;
+                if step.row_sums(self.level, &tile, &mut *steps[*child], sums) {
+                    failed |= parts[*end].take_row_sums(self.level, rows.start, sums);
+                    continue;
+                }
+            }
             let mut made = workspace.free.pop().unwrap_or_default();
             made.resize(len * width * matrix::size_of_element(element).unwrap_or(8));
             if let Some(input) = &input {
@@ -280,7 +322,7 @@ impl Pass<'_, '_> {
             {
                 workspace.free.push(done);
             }
-            self.visit(*child, rows, Input::Held(made), parts, workspace);
+            self.visit(last, rows, Input::Held(made), parts, workspace);
         }
         if let Some(Input::Held(done)) = input {
             workspace.free.push(done);

@@ -229,6 +229,23 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Part for RowPar
         }
         failed
     }
+
+    fn takes_row_sums(&self) -> bool {
+        let Reduced { reducer, reader, width, has_nulls, is_count, .. } = self.reduced;
+        let is_sum = reducer.of_row_sum(0.0, *width).is_some();
+        is_sum && T::IS_FLOAT && reader.is_same && !has_nulls && !is_count
+    }
+
+    fn take_row_sums(&mut self, level: Level, first: usize, sums: &[f64]) -> bool {
+        let Reduced { reducer, finish, width, .. } = *self.reduced;
+        let out = &mut self.values[first - self.first..][..sums.len()];
+        let nodes = &mut self.nodes.nodes;
+        memory::resize(nodes, sums.len(), reducer.empty());
+        for (node, sum) in nodes.iter_mut().zip(sums) {
+            *node = reducer.of_row_sum(*sum, width).unwrap_or(*node);
+        }
+        !level.run(FinishAll { finish, nodes, count: width, out })
+    }
 }
 
 /// One result for each column, or in all.

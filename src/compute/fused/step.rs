@@ -5,7 +5,7 @@ use std::any::Any;
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
-use super::{Block, Nulls, Stage, Step, Stepped};
+use super::{Beside, Block, Nulls, Stage, Step, Stepped};
 use crate::compute::by_rows::{Block as RowBlock, BlockRows};
 use crate::compute::elementwise::{
     AtLevel, Kernel, SecondWorkspace, WithOperation, by_rows, element_nulls, pattern, row_nulls,
@@ -14,7 +14,7 @@ use crate::compute::operand::Aligned;
 use crate::dispatch::vendor::VendorOp;
 use crate::dispatch::{Level, Store, settings};
 use crate::error::Result;
-use crate::kernel::{Binary, Tile};
+use crate::kernel::{Binary, Operation, Tile};
 use crate::matrix::{self, Matrix, Number, Reader, Scratch, Writer};
 use crate::memory;
 
@@ -96,6 +96,28 @@ impl<T: Number> Step for ElementStep<'_, T> {
         memory::resize(held, x.len(), T::default());
         let failed = by_rows(kernel, x, second, tile.elements(), tile.width, y, held);
         (self.writer.write(held, out) | failed) && self.safe
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        self.kernel.operation().filter(|_| self.reader.is_same && self.writer.is_same)
+    }
+
+    fn operand<'w>(&'w self, tile: &Block<'_>, workspace: &'w mut dyn Any) -> Beside<'w> {
+        let Some(ElementWorkspace { y, .. }) = workspace.downcast_mut::<ElementWorkspace<T>>()
+        else {
+            return Beside::Nothing;
+        };
+        match &self.y {
+            Aligned::Scalar(y) => Beside::One(y.widen()),
+            Aligned::Row(y, _) => Beside::Columns(bytemuck::cast_slice(y)),
+            Aligned::Column(view, _) => {
+                let rows = tile.first..tile.first + tile.rows;
+                Beside::Rows(bytemuck::cast_slice(y.flat(view, rows)))
+            }
+            Aligned::Matrix(view, _) => {
+                Beside::Each(bytemuck::cast_slice(y.flat(view, tile.elements())))
+            }
+        }
     }
 }
 

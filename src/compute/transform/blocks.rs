@@ -193,6 +193,7 @@ struct SoftmaxRows<'a, T, O> {
 
 impl<T: Element, O: Scaled> Body for SoftmaxRows<'_, T, O> {
     type Out = ();
+    const WIDEST: bool = true;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
@@ -201,7 +202,7 @@ impl<T: Element, O: Scaled> Body for SoftmaxRows<'_, T, O> {
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
             let mut max = Reducer::<T>::one(Extreme::<true, false>, 0);
             max.feed(simd, Tile { x, valid: None, weights: None });
-            exp_each(x, max.finish().node.widen(), powers);
+            exp_each::<T, O>(x, max.finish().node.widen(), powers);
             let mut sum = Reducer::<f64>::one(Sums(Itself), 0);
             sum.feed(simd, Tile { x: &*powers, valid: None, weights: None });
             let divisor = O::prepared(One::<f64, f64>::finish(sum).node);
