@@ -83,7 +83,8 @@ fn every_function_equals_the_direct_call() {
                 let mut values = vec![value(&rows, "emb")];
                 let mut call = format!("{}(emb", udf.name());
                 let mut options = options.clone();
-                if !other.is_empty() {
+                // The same for all arguments behind the first.
+                for _ in &function.arguments[1..] {
                     call += &format!(", {other}");
                     values.push(value(&rows, other));
                 }
