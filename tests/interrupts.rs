@@ -150,7 +150,8 @@ fn groups_accumulators_and_chains_ask_too() {
     let numbers = (0..rows).map(|i| (i % 1000) as i64 * 1_000_003);
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
     let lists: Vec<_> = (0..rows / 4).map(|i| 4 * i..4 * i + 4).collect();
-    let members = Groups::new([numbers.data_type()]).unwrap().assign(&[numbers.clone()]).unwrap();
+    let members =
+        Groups::new([numbers.data_type()]).unwrap().assign(std::slice::from_ref(&numbers)).unwrap();
     type Job<'a> = (&'static str, Box<dyn Fn() -> Result<(), Error> + 'a>);
     let assigned = |keys: &ArrayRef| -> Result<(), Error> {
         Groups::new([keys.data_type()])?.assign(std::slice::from_ref(keys)).map(drop)

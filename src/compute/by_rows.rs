@@ -71,7 +71,7 @@ pub(super) fn by_rows<T: Number, O: Number, B: Block<T, O>>(
     let mut tasks = Vec::new();
     for (part, runs) in view.parts.iter().zip(result.runs()) {
         let of_part = split(part, runs, rows_per_task, size);
-        memory::extend(&mut tasks, of_part.into_iter());
+        memory::extend(&mut tasks, of_part);
     }
     let rows = By { width, writer, plan, block, missing: &missing };
     run::each(&plan, tasks, BlockWorkspace::default, |workspace, task| {

@@ -302,7 +302,7 @@ impl<'c> Graph<'c> {
             let (links, base) = self.chain(*part);
             // What is not computed over tiles needs all of its arguments.
             let needed: Vec<Part> = match links.is_empty() {
-                true => memory::copied(&self.arguments(base)),
+                true => memory::copied(self.arguments(base)),
                 false => {
                     let operands = links.iter().flat_map(|link| &self.arguments(*link)[1..]);
                     operands.copied().chain([base]).gather()
@@ -399,7 +399,7 @@ impl<'c> Graph<'c> {
         if self.values[part].is_some() {
             return Ok(());
         }
-        let arguments = memory::copied(&self.arguments(part));
+        let arguments = memory::copied(self.arguments(part));
         let only_plans = std::mem::take(&mut self.only_plans);
         arguments.iter().try_for_each(|argument| self.alone(*argument))?;
         let values = arguments.iter().map(|part| self.value(*part).cloned());

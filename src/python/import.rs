@@ -186,7 +186,7 @@ fn table(field: &FieldRef, arrays: &[ArrayRef]) -> crate::Result<Matrix> {
     let batches = arrays.iter().map(|array| {
         let columns: &StructArray = array.as_struct();
         let rows = RecordBatchOptions::new().with_row_count(Some(columns.len()));
-        let columns = memory::copied(&columns.columns());
+        let columns = memory::copied(columns.columns());
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &rows)
             .map_err(|error| {
                 Error::Arrow { message: error.to_string() }.in_function("as_matrix")

@@ -103,7 +103,7 @@ pub(super) fn seen(
         }
         (2, &[rows, columns]) => two_dimensional(function, buffer, element, mask, rows, columns),
         (_, shape) => {
-            let shape = memory::copied(&shape);
+            let shape = memory::copied(shape);
             let matrix = rows_of_tensors(function, buffer, element, mask, &shape, width)?;
             return Ok(Seen::Matrix(if is_flags { matrix.as_flags() } else { matrix }));
         }

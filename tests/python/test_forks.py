@@ -1,9 +1,10 @@
-"""Forks at awkward moments: in the first call, and in a signal handler during a call."""
+"""Children that are started at awkward moments: in the first call, in a handler, during a call."""
 
 import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +27,7 @@ def run(code):
 
 def test_a_fork_during_the_first_call_leaves_a_child_that_computes():
     """Nothing that a first call sets up is behind a lock that the child would find closed."""
-    for delay in range(20):
+    for delay in range(50):
         run(f"""
         import os, threading
         import numpy as np
@@ -41,7 +42,7 @@ def test_a_fork_during_the_first_call_leaves_a_child_that_computes():
         thread = threading.Thread(target=first_call)
         thread.start()
         begun.wait()
-        for _ in range({delay} * 50):
+        for _ in range({delay} * 20):
             pass
         child = os.fork()
         if child == 0:
@@ -86,3 +87,18 @@ def test_a_fork_in_a_signal_handler_that_returns_into_the_call():
     print(ended, os.waitpid(children[0], 0)[1])
     """)
     assert out.strip() == "by the handler 0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["after", "during"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_fifty_children_compute_and_none_hangs(method, moment):
+    script = Path(__file__).with_name("children.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, method, moment, "50"],
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "50 children\n"

@@ -249,7 +249,7 @@ impl Totals {
 
     fn grow(&mut self, extents: &[f64]) {
         if self.extents.is_empty() {
-            self.extents = memory::copied(&extents);
+            self.extents = memory::copied(extents);
         }
         for (own, new) in self.extents.iter_mut().zip(extents) {
             // A NaN stays.
