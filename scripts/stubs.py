@@ -211,7 +211,7 @@ def namespaces() -> dict[str, str]:
     gives = {name: ra.get_function(name).gives for name in ra.list_functions()}
     tuples = [tuple_name(name) for name, one in gives.items() if one == "named"]
     columns = [name for name, one in gives.items() if one in ("reduced", "rows", "numbers")]
-    types = ", ".join([*tuples, "_MatrixLike", "_NumberLike", "_TypeLike"])
+    types = ", ".join([*tuples, "_MatrixLike", "_NumberLike", "_TypeLike", "_VectorLike"])
     return {
         "imports": f"from raptors_arrow._native import {types}\n",
         "of expressions": "".join(method(name, "pl.Expr") for name in columns),

@@ -171,7 +171,9 @@ impl Function {
         let x = &arguments[0];
         let flags = ArgumentType { element: DataType::UInt8, shape: x.shape };
         let x = if x.element == DataType::Boolean && self.counts_flags() { &flags } else { x };
-        if !x.element.is_numeric() || matches!(x.element, DataType::Decimal128(..)) {
+        let is_condition = self.takes_flags(0) && x.element == DataType::Boolean;
+        let is_number = x.element.is_numeric() || is_condition;
+        if !is_number || matches!(x.element, DataType::Decimal128(..)) {
             let got = x.element.clone();
             return Err(Error::Type { expected: super::NUMBERS, got });
         }

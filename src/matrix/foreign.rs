@@ -266,6 +266,11 @@ mod runs {
             matches!(self.form, Form::Batch(_))
         }
 
+        /// The same, of no column that has a name and a type of its own.
+        pub(crate) fn without_field(self) -> Self {
+            Self { field: None, ..self }
+        }
+
         /// Each chunk by itself.
         pub(crate) fn chunk_slices(&self) -> impl Iterator<Item = Self> {
             self.chunks.iter().map(|chunk| {

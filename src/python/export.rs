@@ -80,9 +80,10 @@ pub(super) fn give<'py>(
                 let tensor = Matrix::reshape(&array, width)?.shaped(&shape[1..])?;
                 as_origin(py, &Origin::PyArrowArray(py.None().into_bound(py)), function, tensor)
             }
-            Origin::NumPy => {
+            Origin::NumPy | Origin::Masked => {
+                let is_masked = matches!(origin, Origin::Masked);
                 let shape = x.filter(|_| !*is_per_row).map(Matrix::row_shape);
-                let numbers = numpy::returned(py, Matrix::reshape(&array, 1)?, false)?;
+                let numbers = numpy::returned(py, Matrix::reshape(&array, 1)?, is_masked)?;
                 match shape {
                     // One number for each element of a tensor lies as they do.
                     Some(shape) if shape.len() > 1 => {
@@ -91,7 +92,6 @@ pub(super) fn give<'py>(
                     _ => Ok(numbers),
                 }
             }
-            Origin::Masked => numpy::returned(py, Matrix::reshape(&array, 1)?, true),
             _ => {
                 let rows = match (x, lists) {
                     _ if !*is_per_row => None,

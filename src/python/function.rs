@@ -7,6 +7,7 @@
 
 use std::ffi::CString;
 
+use arrow_schema::DataType;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -503,7 +504,7 @@ impl PyFunction {
         {
             let shape = Shape::Matrix { rows, width };
             return Ok(ArgumentType {
-                element: element_type(&element).ok_or_else(refused)?,
+                element: named_element(&element).ok_or_else(refused)?,
                 shape,
             });
         }
@@ -517,8 +518,13 @@ impl PyFunction {
             }
             Err(_) => (given.extract::<String>().map_err(|_| refused())?, Shape::Number),
         };
-        Ok(ArgumentType { element: element_type(&element).ok_or_else(refused)?, shape })
+        Ok(ArgumentType { element: named_element(&element).ok_or_else(refused)?, shape })
     }
+}
+
+/// The element type of a name, yes and no among them.
+fn named_element(name: &str) -> Option<DataType> {
+    if name == "bool" { Some(DataType::Boolean) } else { element_type(name) }
 }
 
 /// NumPy's number for an axis.

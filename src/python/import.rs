@@ -119,11 +119,14 @@ impl Imported {
     }
 
     fn seen(self, is_table: Option<bool>, width: Option<usize>) -> crate::Result<Seen> {
-        let (field, arrays, misaligned) = match self {
+        // And whether the lists are of another type than what came in.
+        let (field, arrays, misaligned, is_other) = match self {
             Self::Dense(matrix) => return as_wide(matrix, width).map(Seen::Matrix),
             Self::Arrays { field, arrays, misaligned } => {
+                let given = Arc::clone(&field);
                 let (field, arrays) = as_lists(field, arrays)?;
-                (field, arrays, misaligned)
+                let is_other = !Arc::ptr_eq(&given, &field);
+                (field, arrays, misaligned, is_other)
             }
         };
         let has_nulls = || arrays.iter().any(|array| array.null_count() > 0);
@@ -147,6 +150,7 @@ impl Imported {
         Ok(match value {
             Value::Ragged(lists) if width.is_none() => Seen::Ragged(lists),
             Value::Ragged(lists) => return Err(lists.odd_row(width)),
+            other if is_other => Seen::Matrix(other.into_matrix()?.without_field()),
             other => Seen::Matrix(other.into_matrix()?.with_copy(misaligned.then_some(reason))),
         })
     }

@@ -177,7 +177,7 @@ def test_tensors_of_numpy_keep_their_shape():
         assert np.array_equal(ra.scale(other, 2), 2 * other)
         assert np.array_equal(ra.sum(other, axis=0), other.sum(axis=0))
     masked = np.ma.masked_greater(x, 20)
-    assert np.array_equal(ra.sum(masked, axis=0), masked.sum(axis=0))
+    np.testing.assert_array_equal(ra.sum(masked, axis=0), masked.sum(axis=0).filled())
     assert ra.scale(masked, 2).mask.sum() == 3
 
 
@@ -207,3 +207,67 @@ def test_chunks_without_elements_keep_their_places():
     assert ra.scale(cut, 1).to_pylist() == ROWS
     assert ra.greater(cut, 2).to_pylist() == ra.greater(LISTS, 2).to_pylist()
     assert ra.normalize(cut).to_pylist() == ra.normalize(LISTS).to_pylist()
+
+
+RAGGED = pa.array([[3.0, None, 1.0], [], None, [float("nan"), 2.0]], pa.list_(pa.float64()))
+
+
+def test_what_needs_its_own_row_takes_lists_of_any_length():
+    assert ra.is_null(RAGGED).to_pylist() == [[False, True, False], [], None, [False, False]]
+    assert ra.fill_null(RAGGED, 9).to_pylist()[0] == [3.0, 9.0, 1.0]
+    per_row = pa.array([5.0, 6.0, 7.0, 8.0])
+    assert ra.fill_null(RAGGED, per_row, axis=0).to_pylist()[0] == [3.0, 5.0, 1.0]
+    assert ra.nan_to_null(RAGGED).to_pylist()[3] == [None, 2.0]
+    assert ra.median(RAGGED, axis=1).to_pylist()[:3] == [2.0, None, None]
+    assert ra.quantile(RAGGED, 1, axis=1).to_pylist()[:3] == [3.0, None, None]
+    assert ra.median(RAGGED.slice(0, 3)) == 2.0
+    assert ra.greater(RAGGED, 1).to_pylist()[0] == [True, None, False]
+    assert ra.greater(2, RAGGED).to_pylist()[0] == [False, None, True]
+    assert ra.subtract(10.0, RAGGED).to_pylist()[0] == [7.0, None, 9.0]
+    assert ra.cumsum(RAGGED, axis=1).to_pylist()[:3] == [[3.0, None, 4.0], [], None]
+    assert ra.where(ra.greater(RAGGED, 1), RAGGED, 0.0).to_pylist()[0] == [3.0, None, 0.0]
+    assert ra.add(RAGGED, RAGGED).to_pylist()[0] == [6.0, None, 2.0]
+    assert ra.sum(RAGGED, axis=1, keepdims=True).to_pylist()[:2] == [[4.0], [None]]
+    shorter = pa.array([[1.0], [], None, [1.0, 2.0]])
+    for call in (
+        lambda: ra.cumsum(RAGGED),
+        lambda: ra.median(RAGGED, axis=0),
+        lambda: ra.clip(RAGGED, [0, 1, 2]),
+        lambda: ra.add(RAGGED, shorter),
+    ):
+        with pytest.raises(ra.RaptorsValueError, match="row [01] has"):
+            call()
+
+
+def test_pad_and_truncate():
+    padded = ra.pad(RAGGED, 3, fill=0)
+    assert padded.type == pa.list_(pa.float64(), 3)
+    assert padded.to_pylist()[:3] == [[3.0, None, 1.0], [0.0, 0.0, 0.0], None]
+    assert ra.pad(RAGGED, 4).to_pylist()[0] == [3.0, None, 1.0, None]
+    assert ra.truncate(RAGGED, 1).to_pylist()[:3] == [[3.0], [], None]
+    both = ra.pad(ra.truncate(RAGGED, 2), 2, fill=-1)
+    assert both.to_pylist()[:3] == [[3.0, None], [-1.0, -1.0], None]
+    chunked = pa.chunked_array([RAGGED, RAGGED.slice(1)])
+    assert len(ra.pad(chunked, 5)) == 7
+    with pytest.raises(ra.RaptorsValueError, match="pad: .*row 0 has 3"):
+        ra.pad(RAGGED, 2)
+    with pytest.raises(ra.RaptorsOverflowError, match="pad: fill is 300"):
+        ra.pad(pa.array([[1], []], pa.list_(pa.uint8())), 2, fill=300)
+    whole = pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2))
+    assert ra.pad(whole, 2).values.buffers()[1].address == whole.values.buffers()[1].address
+    assert ra.pad(whole, 3, fill=7).to_pylist() == [[1, 2, 7], [3, 4, 7]]
+    assert ra.truncate(whole, 1).to_pylist() == [[1], [3]]
+    assert ra.truncate(whole, 5).equals(whole)
+    np.testing.assert_array_equal(ra.pad(np.ones((2, 2)), 3, fill=0), [[1, 1, 0], [1, 1, 0]])
+    series = pl.Series("e", [[1.0, 2.0], [3.0], None])
+    assert ra.pad(series, 2, fill=0).to_list() == [[1.0, 2.0], [3.0, 0.0], None]
+    lazy = (
+        pl.DataFrame({"e": series})
+        .lazy()
+        .select(pad=pl.col("e").raptors.pad(2, fill=0), cut=pl.col("e").raptors.truncate(1))
+    )
+    assert lazy.collect_schema() == {"pad": pl.Array(pl.Float64, 2), "cut": pl.List(pl.Float64)}
+    got = lazy.collect()
+    assert got["pad"].to_list() == [[1.0, 2.0], [3.0, 0.0], None]
+    assert got["cut"].to_list() == [[1.0], [3.0], None]
+    assert "Fill up rows" in pl.col("e").raptors.pad.__doc__
