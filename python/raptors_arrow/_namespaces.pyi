@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, overload
 import polars as pl
 
 # begin: imports
-from raptors_arrow._native import TopK, _MatrixLike, _NumberLike, _TypeLike
+from raptors_arrow._native import TopK, _MatrixLike, _NumberLike, _TypeLike, _VectorLike
 # end
 
 _Vectors: TypeAlias = pl.Expr | _MatrixLike | Sequence[float]
