@@ -79,7 +79,8 @@ def cases() -> list[Case]:
         if len(function.arguments) > 1:
             kind = function.argument_kinds[1]
             second = matrix if name == "pairwise" else matrix.T.copy()
-            rests = [(y,) for y in seconds.get(kind, [second])]
+            # The same for all arguments behind the first.
+            rests = [(y,) * (len(function.arguments) - 1) for y in seconds.get(kind, [second])]
         made += [
             Case(name, rest, options) for rest in rests for options in _choices(function, by_row)
         ]

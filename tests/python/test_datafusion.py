@@ -49,6 +49,8 @@ def test_every_function_equals_the_direct_call(context, function):
     else:
         instead = {"scale": "multiply", "broadcast_add": "add"}
         name = instead.get(function.function, function.function)
+        if function.name == "raptors_where_number":  # numbers are wide, and results have their type
+            rows = rows.set_column(3, "w", rows["w"].cast(pa.float64()))
         want = Case(name, tuple(given), dict(function.expr.options)).direct(rows)
     assert same_bits(got, want)
     assert got.type == want.type  # the width is kept

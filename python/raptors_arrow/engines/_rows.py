@@ -75,7 +75,7 @@ def _variants(function: Any, options: dict[str, Any]) -> Iterator[RowFunction]:
     name = function.name
     kinds = function.option_kinds
     if function.argument_kinds[1:]:
-        yield from _of_two(function)
+        yield from _of_several(function)
         return
     bounds = tuple(option for option, kind in kinds.items() if kind == "bound")
     sets = [("", options)]
@@ -94,14 +94,14 @@ def _variants(function: Any, options: dict[str, Any]) -> Iterator[RowFunction]:
 _ONE_FOR_ALL = {"scale": "multiply", "broadcast_add": "add"}
 
 
-def _of_two(function: Any) -> Iterator[RowFunction]:
-    name, second = function.name, function.arguments[1]
-    expr = Expr(_ONE_FOR_ALL.get(name, name), (col("x"), col(second)), {})
+def _of_several(function: Any) -> Iterator[RowFunction]:
+    name, (first, *rest) = function.name, function.arguments
+    expr = Expr(_ONE_FOR_ALL.get(name, name), tuple(map(col, function.arguments)), {})
     takes: dict[str, tuple[Kind, ...]] = {"operand": ("vectors", "number"), "number": ("number",)}
     kinds = takes.get(function.argument_kinds[1], ("vectors",))
     for kind in kinds:
         suffix = "_number" if kind == "number" and len(kinds) > 1 else ""
-        parameters: dict[str, Kind] = {"x": "vectors", second: kind}
+        parameters: dict[str, Kind] = {first: "vectors", **dict.fromkeys(rest, kind)}
         overloaded = f"raptors_{name}"
         yield RowFunction(overloaded + suffix, overloaded, name, expr, parameters)
 

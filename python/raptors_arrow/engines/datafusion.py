@@ -155,7 +155,8 @@ def _made(function: RowFunction, type: Any, name: str) -> Any:
     # literals and of columns of any width. The function makes numbers of the column's own type.
     wide = pa.float64() if pa.types.is_floating(number) else pa.int64()
     second = {"vectors": pa.list_(number), "number": wide}
-    types = {one: second[kind] for one, kind in function.parameters.items()} | {"x": type}
+    types = {one: second[kind] for one, kind in function.parameters.items()}
+    types[next(iter(types))] = type
     result = function.result_type(types)
 
     def compute(*arrays: Any) -> Any:
