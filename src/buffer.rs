@@ -106,7 +106,7 @@ static MISSES: AtomicU64 = AtomicU64::new(0);
 
 /// The blocks that nothing refers to, oldest first.
 struct Free {
-    blocks: Vec<Block>,
+    blocks: Vec<Mapping>,
     bytes: usize,
 }
 
@@ -128,17 +128,17 @@ fn limit() -> Result<usize> {
 }
 
 /// Memory that is aligned, and zeroed when new.
-struct Block {
+struct Mapping {
     ptr: NonNull<u8>,
     capacity: usize,
 }
 
 // SAFETY: a block owns its memory; nothing else refers to it.
-unsafe impl Send for Block {}
+unsafe impl Send for Mapping {}
 // SAFETY: a shared block gives no access to its memory.
-unsafe impl Sync for Block {}
+unsafe impl Sync for Mapping {}
 
-impl Block {
+impl Mapping {
     fn new(capacity: usize) -> Option<Self> {
         let ptr = if capacity >= MAP_FROM { map(capacity) } else { None };
         let ptr = match ptr {
@@ -155,7 +155,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for Mapping {
     fn drop(&mut self) {
         if self.capacity >= MAP_FROM && unmap(self.ptr, self.capacity) {
             return;
@@ -196,7 +196,7 @@ fn map(capacity: usize) -> Option<NonNull<u8>> {
 /// From then on, and also once the block is in use again, a page that was not written since may
 /// turn from what it held to zeros at any moment, between two reads too. A write of any byte of a
 /// page ends that for the whole page: what a kernel wrote stays.
-fn offer(block: &Block) {
+fn offer(block: &Mapping) {
     #[cfg(target_os = "linux")]
     if block.capacity >= OFFER_FROM {
         // SAFETY: the block is mapped (OFFER_FROM is above MAP_FROM), its last array is gone, and the
@@ -226,7 +226,7 @@ fn unmap(_: NonNull<u8>, _: usize) -> bool {
 
 /// A block that goes back to the pool when its last array is dropped. It lies in the `Arc` that all
 /// arrays over it share, so that this drop runs once, after all that they read.
-struct Recycled(Option<Block>);
+struct Recycled(Option<Mapping>);
 
 impl Drop for Recycled {
     fn drop(&mut self) {
@@ -335,7 +335,7 @@ impl<T: ArrowNativeType> Output<T> {
         let block = match take(bytes) {
             Some(block) => block,
             None => {
-                or_released(|| Block::new(rounded(bytes))).ok_or(Error::OutOfMemory { bytes })?
+                or_released(|| Mapping::new(rounded(bytes))).ok_or(Error::OutOfMemory { bytes })?
             }
         };
         if block.capacity >= RECYCLE_FROM {
@@ -394,7 +394,7 @@ fn rounded(bytes: usize) -> usize {
 }
 
 /// The best fitting block of the pool: the smallest that is large enough, and not twice as large.
-fn take(bytes: usize) -> Option<Block> {
+fn take(bytes: usize) -> Option<Mapping> {
     if bytes < RECYCLE_FROM {
         return None;
     }

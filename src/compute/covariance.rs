@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{exponent_of, power_of_two, times_power};
 use crate::matrix::{self, Matrix, Number, View, steps};
 use crate::memory::{self, Gather as _};
-use piece::{BLOCK, PanelWorkspace, Piece, Source, panel_rows};
+use piece::{BLOCK, PanelWorkspace, Piece, PieceSource, panel_rows};
 pub use running::ColumnsAccumulator;
 use square::Square;
 
@@ -343,7 +343,7 @@ impl<'a, T: Number> Columns<'a, T> {
             }
         }
         let tasks = pieces.iter_mut().gather();
-        let source = Source { view: &self.view, whole: self.whole.as_ref(), powers };
+        let source = PieceSource { view: &self.view, whole: self.whole.as_ref(), powers };
         let plan = &self.plan;
         run::each_while(plan, tasks, PanelWorkspace::default, |workspace, task, go_on| {
             let (rows, piece) = task;

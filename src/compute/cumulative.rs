@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_schema::DataType;
 
 use super::call::{self, Call, Driven, Held, Pass};
-use super::elementwise::Run;
+use super::elementwise::PartRun;
 use super::reduce::Statistic;
 use super::{Per, Value};
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
@@ -223,7 +223,7 @@ impl<T: Number + Accumulate> Running<'_, T> {
         out: &mut [u8],
     ) {
         let (part, nulls) = task;
-        Run { part, nulls, column }.clear_nulls(self.level, elements, held);
+        PartRun { part, nulls, column }.clear_nulls(self.level, elements, held);
         self.writer.write(held, out);
     }
 

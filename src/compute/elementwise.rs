@@ -181,14 +181,14 @@ struct Arithmetic<'a, T: Number> {
 
 /// Elements that lie one behind the other: where they are, and which of their results are null.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'t, 'a, T: Number> {
+pub(super) struct PartRun<'t, 'a, T: Number> {
     pub(super) part: &'t Part<'a, T>,
     pub(super) nulls: &'t ChunkNulls,
     /// The column, if the part lies by columns.
     pub(super) column: Option<usize>,
 }
 
-impl<T: Number> Run<'_, '_, T> {
+impl<T: Number> PartRun<'_, '_, T> {
     fn has_nulls(&self) -> bool {
         self.nulls.are_any(self.column)
     }
@@ -206,7 +206,7 @@ impl<T: Number> Run<'_, '_, T> {
 
 /// A run of elements that lie one behind the other.
 struct Task<'t, 'a, T: Number> {
-    run: Run<'t, 'a, T>,
+    run: PartRun<'t, 'a, T>,
     /// The first element, counted in the part, or in the column.
     first: usize,
     /// Where the results go, as they are stored.
@@ -225,7 +225,7 @@ impl<T: Number> Arithmetic<'_, T> {
         let mut tasks = Vec::new();
         for ((part, nulls), runs) in view.parts.iter().zip(&nulls).zip(result.runs()) {
             for (column, out) in runs {
-                let run = Run { part, nulls, column };
+                let run = PartRun { part, nulls, column };
                 let runs = out.chunks_mut(step * size).enumerate();
                 memory::reserve(&mut tasks, runs.len());
                 tasks.extend(runs.map(|(i, out)| Task { run, first: i * step, out }));
@@ -437,7 +437,7 @@ impl<T: Number> Arithmetic<'_, T> {
 
     /// Looks at a tile in which something overflowed, for the first row in which it is no null.
     #[cold]
-    fn find_overflow(&self, task: &Run<'_, '_, T>, elements: Range<usize>, pattern: &[T]) {
+    fn find_overflow(&self, task: &PartRun<'_, '_, T>, elements: Range<usize>, pattern: &[T]) {
         let mut workspace = OperandWorkspace::default();
         for i in elements {
             if task.nulls.is_null(task.part.width, task.column, i) {
@@ -473,13 +473,13 @@ impl<T: Number> Arithmetic<'_, T> {
     fn compute(
         &self,
         kernel: &dyn Kernel<T>,
-        task: &Run<'_, '_, T>,
+        task: &PartRun<'_, '_, T>,
         elements: Range<usize>,
         pattern: &[T],
         workspace: &mut OperandWorkspace<T>,
         out: &mut [T],
     ) -> bool {
-        let Run { part, column, .. } = *task;
+        let PartRun { part, column, .. } = *task;
         let OperandWorkspace { x: stored, y: workspace } = workspace;
         let x = part.raw(column, elements.clone(), stored);
         let stretch = Stretch { first: part.first, width: part.width, column };

@@ -45,7 +45,7 @@ pub struct Groups {
 /// The keys of all groups, in the order of their numbers.
 enum Keys {
     /// Of one column whose values are a few bytes.
-    Words {
+    KeyWords {
         key: DataType,
         width: usize,
         table: HashTable<(u64, u32)>,
@@ -77,7 +77,7 @@ impl Groups {
         let keys = match (&types[..], types.first().and_then(|key| key.primitive_width())) {
             ([key], Some(width @ (1 | 2 | 4 | 8))) => {
                 let (table, words) = (HashTable::new(), Vec::new());
-                Keys::Words { key: (*key).clone(), width, table, words, null: None }
+                Keys::KeyWords { key: (*key).clone(), width, table, words, null: None }
             }
             _ => {
                 let fields = types.into_iter().map(|key| SortField::new(key.clone())).gather();
@@ -92,7 +92,7 @@ impl Groups {
     /// How many groups there are.
     pub fn len(&self) -> usize {
         match &self.keys {
-            Keys::Words { words, .. } => words.len(),
+            Keys::KeyWords { words, .. } => words.len(),
             Keys::Rows { ends, .. } => ends.len(),
         }
     }
@@ -115,7 +115,7 @@ impl Groups {
             let mut ids = crate::buffer::vec_with_capacity(rows)?;
             let hasher = &self.hasher;
             match &mut self.keys {
-                Keys::Words { key, width, table, words, null } => {
+                Keys::KeyWords { key, width, table, words, null } => {
                     let data = match columns {
                         [column] if column.data_type() == key => {
                             memory::headroom(rows * *width);
@@ -130,7 +130,7 @@ impl Groups {
                             });
                         }
                     };
-                    let mut found = Words { hasher, table, words, null };
+                    let mut found = KeyWords { hasher, table, words, null };
                     found.assign(&data, *width, &mut ids)?;
                 }
                 Keys::Rows { converter, table, bytes, ends } => {
@@ -176,7 +176,7 @@ impl Groups {
     /// None but [`Error::Arrow`], which would be a bug.
     pub fn keys(&self) -> Result<Vec<ArrayRef>> {
         memory::caught(|| match &self.keys {
-            Keys::Words { key, width, words, null, .. } => {
+            Keys::KeyWords { key, width, words, null, .. } => {
                 let mut bytes = crate::buffer::vec_with_capacity(words.len() * width)?;
                 words
                     .iter()
@@ -225,7 +225,7 @@ fn arrow(error: arrow_schema::ArrowError) -> Error {
 }
 
 /// Groups whose keys are words.
-struct Words<'a> {
+struct KeyWords<'a> {
     hasher: &'a DefaultHashBuilder,
     table: &'a mut HashTable<(u64, u32)>,
     words: &'a mut Vec<u64>,
@@ -235,7 +235,7 @@ struct Words<'a> {
 /// No group, in a table of a range of keys.
 const NONE: u32 = u32::MAX;
 
-impl Words<'_> {
+impl KeyWords<'_> {
     fn assign(&mut self, data: &ArrayData, width: usize, ids: &mut Vec<u32>) -> Result<()> {
         match width {
             1 => self.assign_each(data, data.buffer::<u8>(0), ids),

@@ -32,10 +32,10 @@ use crate::matrix::{self, Matrix, Number, Scratch, View};
 /// # Ok::<(), raptors_arrow::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Operand<'a>(Kind<'a>);
+pub struct Operand<'a>(OperandKind<'a>);
 
 #[derive(Clone, Debug)]
-enum Kind<'a> {
+enum OperandKind<'a> {
     /// A plain number, which takes the element type of the matrix.
     Number(f64),
     /// A whole number, which takes the element type of the matrix.
@@ -53,7 +53,7 @@ enum Kind<'a> {
 impl<'a> Operand<'a> {
     /// One number in an array. It must have the element type of the matrix.
     pub fn scalar(one: ArrayRef) -> Self {
-        Self(Kind::Scalar(one))
+        Self(OperandKind::Scalar(one))
     }
 
     /// A 1-D array with one value per column.
@@ -62,7 +62,7 @@ impl<'a> Operand<'a> {
     ///
     /// [`Error::Type`] unless the array is of numbers.
     pub fn row(array: &dyn Array) -> Result<Self> {
-        Ok(Self(Kind::Row(Cow::Owned(Matrix::reshape(array, 1)?))))
+        Ok(Self(OperandKind::Row(Cow::Owned(Matrix::reshape(array, 1)?))))
     }
 
     /// A 1-D array with one value per row.
@@ -71,41 +71,43 @@ impl<'a> Operand<'a> {
     ///
     /// [`Error::Type`] unless the array is of numbers.
     pub fn column(array: &dyn Array) -> Result<Self> {
-        Ok(Self(Kind::Column(Cow::Owned(Matrix::reshape(array, 1)?))))
+        Ok(Self(OperandKind::Column(Cow::Owned(Matrix::reshape(array, 1)?))))
     }
 
     /// A matrix that lines up by its shape.
     pub(super) fn held(matrix: Cow<'a, Matrix>) -> Self {
-        Self(Kind::Matrix(matrix))
+        Self(OperandKind::Matrix(matrix))
     }
 
     /// All elements, in order, as one value per column.
     pub(super) fn held_row(matrix: Cow<'a, Matrix>) -> Self {
-        Self(Kind::Row(matrix))
+        Self(OperandKind::Row(matrix))
     }
 
     /// All elements, in order, as one value per row.
     pub(super) fn held_column(matrix: Cow<'a, Matrix>) -> Self {
-        Self(Kind::Column(matrix))
+        Self(OperandKind::Column(matrix))
     }
 
     /// The type of what is no plain number.
     pub(super) fn element_type(&self) -> Option<DataType> {
         match &self.0 {
-            Kind::Number(_) | Kind::Integer(_) => None,
-            Kind::Scalar(one) => Some(one.data_type().clone()),
-            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => Some(y.element_type().clone()),
+            OperandKind::Number(_) | OperandKind::Integer(_) => None,
+            OperandKind::Scalar(one) => Some(one.data_type().clone()),
+            OperandKind::Row(y) | OperandKind::Column(y) | OperandKind::Matrix(y) => {
+                Some(y.element_type().clone())
+            }
         }
     }
 
     pub(super) fn is_integer(&self) -> bool {
-        matches!(self.0, Kind::Integer(_))
+        matches!(self.0, OperandKind::Integer(_))
     }
 
     /// The matrix that it holds, if it lines up by its shape.
     pub(super) fn as_matrix(&self) -> Option<&Matrix> {
         match &self.0 {
-            Kind::Matrix(y) => Some(y),
+            OperandKind::Matrix(y) => Some(y),
             _ => None,
         }
     }
@@ -114,17 +116,17 @@ impl<'a> Operand<'a> {
     pub(super) fn with_matrix(&self, matrix: Matrix) -> Self {
         let matrix = Cow::Owned(matrix);
         Self(match &self.0 {
-            Kind::Row(_) => Kind::Row(matrix),
-            Kind::Column(_) => Kind::Column(matrix),
-            _ => Kind::Matrix(matrix),
+            OperandKind::Row(_) => OperandKind::Row(matrix),
+            OperandKind::Column(_) => OperandKind::Column(matrix),
+            _ => OperandKind::Matrix(matrix),
         })
     }
 
     /// The matrix that it holds.
     pub(super) fn matrix(&self) -> Option<&Matrix> {
         match &self.0 {
-            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) => None,
-            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => Some(y),
+            OperandKind::Number(_) | OperandKind::Integer(_) | OperandKind::Scalar(_) => None,
+            OperandKind::Row(y) | OperandKind::Column(y) | OperandKind::Matrix(y) => Some(y),
         }
     }
 
@@ -140,7 +142,7 @@ impl<'a> Operand<'a> {
         x: &Matrix,
         passes: &mut &[Pass],
     ) -> Result<()> {
-        if let Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) = &mut self.0 {
+        if let OperandKind::Row(y) | OperandKind::Column(y) | OperandKind::Matrix(y) = &mut self.0 {
             let made = match call::converted(what, x, y, passes)? {
                 Cow::Owned(made) => Some(made),
                 Cow::Borrowed(_) => None,
@@ -155,49 +157,49 @@ impl<'a> Operand<'a> {
     /// The bytes that are read of it.
     pub(super) fn bytes(&self) -> usize {
         match &self.0 {
-            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) => 0,
-            Kind::Row(y) | Kind::Column(y) | Kind::Matrix(y) => y.bytes(),
+            OperandKind::Number(_) | OperandKind::Integer(_) | OperandKind::Scalar(_) => 0,
+            OperandKind::Row(y) | OperandKind::Column(y) | OperandKind::Matrix(y) => y.bytes(),
         }
     }
 
     /// All elements of a matrix, in order, as one value per column.
     pub fn as_row(matrix: &'a Matrix) -> Self {
-        Self(Kind::Row(Cow::Borrowed(matrix)))
+        Self(OperandKind::Row(Cow::Borrowed(matrix)))
     }
 
     /// All elements of a matrix, in order, as one value per row.
     pub fn as_column(matrix: &'a Matrix) -> Self {
-        Self(Kind::Column(Cow::Borrowed(matrix)))
+        Self(OperandKind::Column(Cow::Borrowed(matrix)))
     }
 }
 
 impl From<f64> for Operand<'_> {
     fn from(number: f64) -> Self {
-        Self(Kind::Number(number))
+        Self(OperandKind::Number(number))
     }
 }
 
 impl From<f32> for Operand<'_> {
     fn from(number: f32) -> Self {
-        Self(Kind::Number(f64::from(number)))
+        Self(OperandKind::Number(f64::from(number)))
     }
 }
 
 impl From<i128> for Operand<'_> {
     fn from(number: i128) -> Self {
-        Self(Kind::Integer(number))
+        Self(OperandKind::Integer(number))
     }
 }
 
 impl From<i64> for Operand<'_> {
     fn from(number: i64) -> Self {
-        Self(Kind::Integer(number.into()))
+        Self(OperandKind::Integer(number.into()))
     }
 }
 
 impl<'a> From<&'a Matrix> for Operand<'a> {
     fn from(matrix: &'a Matrix) -> Self {
-        Self(Kind::Matrix(Cow::Borrowed(matrix)))
+        Self(OperandKind::Matrix(Cow::Borrowed(matrix)))
     }
 }
 
@@ -241,11 +243,12 @@ impl Operand<'_> {
     /// row of it is valid.
     pub(super) fn fitted<'x>(&mut self, x: &'x Matrix) -> Result<Cow<'x, Matrix>> {
         match &mut self.0 {
-            Kind::Number(_) | Kind::Integer(_) | Kind::Scalar(_) | Kind::Column(_) => {
-                Ok(Cow::Borrowed(x))
-            }
-            Kind::Row(y) => x.fitted(y.rows() * y.width()),
-            Kind::Matrix(y) => {
+            OperandKind::Number(_)
+            | OperandKind::Integer(_)
+            | OperandKind::Scalar(_)
+            | OperandKind::Column(_) => Ok(Cow::Borrowed(x)),
+            OperandKind::Row(y) => x.fitted(y.rows() * y.width()),
+            OperandKind::Matrix(y) => {
                 if y.is_of_unknown_width() {
                     *y = Cow::Owned(y.fitted(x.width())?.into_owned());
                 }
@@ -258,7 +261,7 @@ impl Operand<'_> {
     /// Checks the operand against `x`.
     pub(super) fn align<T: Number>(&self, x: &Matrix) -> Result<Aligned<'_, T>> {
         match &self.0 {
-            Kind::Number(number) => {
+            OperandKind::Number(number) => {
                 // To a float as it is stored first, so that it is rounded once.
                 let stored = if x.element_type().is_floating() {
                     matrix::held(*number, x.element_type()).unwrap_or(*number)
@@ -267,20 +270,22 @@ impl Operand<'_> {
                 };
                 held(x, T::from_number(stored), number).map(Aligned::Scalar)
             }
-            Kind::Integer(number) => held(x, T::from_integer(*number), number).map(Aligned::Scalar),
-            Kind::Scalar(one) => Ok(Aligned::Scalar(scalar(x, one)?)),
-            Kind::Row(y) => row(x, y),
-            Kind::Column(y) => column(x, y),
-            Kind::Matrix(y) if y.rows() == x.rows() && y.width() == x.width() => {
+            OperandKind::Integer(number) => {
+                held(x, T::from_integer(*number), number).map(Aligned::Scalar)
+            }
+            OperandKind::Scalar(one) => Ok(Aligned::Scalar(scalar(x, one)?)),
+            OperandKind::Row(y) => row(x, y),
+            OperandKind::Column(y) => column(x, y),
+            OperandKind::Matrix(y) if y.rows() == x.rows() && y.width() == x.width() => {
                 Ok(Aligned::Matrix(y.view()?, y))
             }
-            Kind::Matrix(y) if y.width() == 1 && x.width() != 1 => column(x, y),
-            Kind::Matrix(y) if y.rows() == 1 && x.rows() != 1 => row(x, y),
-            Kind::Matrix(y) if y.width() != x.width() => {
+            OperandKind::Matrix(y) if y.width() == 1 && x.width() != 1 => column(x, y),
+            OperandKind::Matrix(y) if y.rows() == 1 && x.rows() != 1 => row(x, y),
+            OperandKind::Matrix(y) if y.width() != x.width() => {
                 let (expected, got) = (x.width(), y.width());
                 Err(Error::Width { what: Y, expected, got })
             }
-            Kind::Matrix(y) => {
+            OperandKind::Matrix(y) => {
                 let (expected, got) = (x.rows(), y.rows());
                 Err(Error::Rows { what: Y, expected, got })
             }

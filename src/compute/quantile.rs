@@ -169,7 +169,7 @@ const COLUMNS: usize = 16;
 const ELEMENTS: usize = 1 << 14;
 
 /// One result of a task, and whether it is none.
-type Found<'t> = (&'t mut [f64], &'t mut [bool]);
+type Results<'t> = (&'t mut [f64], &'t mut [bool]);
 
 impl Quantile<'_> {
     fn results(&self) -> usize {
@@ -191,7 +191,7 @@ impl Quantile<'_> {
             Per::Row => (ELEMENTS / x.width().max(1)).max(1),
         };
         let results = values.chunks_mut(at_once).zip(valid.chunks_mut(at_once));
-        let tasks: Vec<(usize, Found<'_>)> =
+        let tasks: Vec<(usize, Results<'_>)> =
             results.enumerate().map(|(i, found)| (i * at_once, found)).gather();
         run::each_while(&plan, tasks, Workspace::<T>::default, |workspace, task, go_on| {
             let (first, (values, valid)) = task;
@@ -218,11 +218,11 @@ impl Quantile<'_> {
         &self,
         view: &View<'_, T>,
         workspace: &mut Workspace<T>,
-        (values, valid): Found<'_>,
+        (values, valid): Results<'_>,
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        memory::resize(sequences, 1, Sequence::default());
+        memory::resize(sequences, 1, Ranks::default());
         let sequence = &mut sequences[0];
         sequence.clear();
         let step = (ELEMENTS / view.width.max(1)).max(1);
@@ -244,12 +244,12 @@ impl Quantile<'_> {
         view: &View<'_, T>,
         columns: Range<usize>,
         workspace: &mut Workspace<T>,
-        (values, valid): Found<'_>,
+        (values, valid): Results<'_>,
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        memory::resize(sequences, columns.len(), Sequence::default());
-        sequences.iter_mut().for_each(Sequence::clear);
+        memory::resize(sequences, columns.len(), Ranks::default());
+        sequences.iter_mut().for_each(Ranks::clear);
         for (part, rows) in view.rows(0..view.rows) {
             for rows in steps(rows, TILE / COLUMNS) {
                 if !go_on() {
@@ -284,11 +284,11 @@ impl Quantile<'_> {
         view: &View<'_, T>,
         rows: Range<usize>,
         workspace: &mut Workspace<T>,
-        (values, valid): Found<'_>,
+        (values, valid): Results<'_>,
         go_on: &dyn Fn() -> bool,
     ) -> Option<()> {
         let Workspace { scratch, flags, sequences } = workspace;
-        memory::resize(sequences, 1, Sequence::default());
+        memory::resize(sequences, 1, Ranks::default());
         let sequence = &mut sequences[0];
         for (part, own) in view.rows(rows.clone()) {
             for row in own {
@@ -307,7 +307,7 @@ impl Quantile<'_> {
     /// The quantile of a sequence, of `full` elements with its nulls; nothing if too few are valid.
     fn found<T: Element>(
         &self,
-        sequence: &mut Sequence<T>,
+        sequence: &mut Ranks<T>,
         full: usize,
         (value, valid): (&mut f64, &mut bool),
         go_on: &dyn Fn() -> bool,
@@ -338,7 +338,7 @@ fn add_rows<T: Number>(
     part: &Part<'_, T>,
     rows: Range<usize>,
     workspace: (&mut Scratch<T>, &mut Vec<bool>),
-    sequence: &mut Sequence<T>,
+    sequence: &mut Ranks<T>,
 ) {
     let width = part.width;
     if width > 0 {
@@ -351,7 +351,7 @@ fn add_rows<T: Number>(
 struct Workspace<T: Element> {
     scratch: Scratch<T>,
     flags: Vec<bool>,
-    sequences: Vec<Sequence<T>>,
+    sequences: Vec<Ranks<T>>,
 }
 
 impl<T: Element> Default for Workspace<T> {
@@ -362,18 +362,18 @@ impl<T: Element> Default for Workspace<T> {
 
 /// The ranks of valid elements.
 #[derive(Clone)]
-struct Sequence<T: Element> {
+struct Ranks<T: Element> {
     ranks: Vec<T::Rank>,
     has_nan: bool,
 }
 
-impl<T: Element> Default for Sequence<T> {
+impl<T: Element> Default for Ranks<T> {
     fn default() -> Self {
         Self { ranks: Vec::new(), has_nan: false }
     }
 }
 
-impl<T: Element> Sequence<T> {
+impl<T: Element> Ranks<T> {
     fn clear(&mut self) {
         self.ranks.clear();
         self.has_nan = false;

@@ -341,7 +341,7 @@ impl Driven for Reduce<'_> {
         let Self { statistic, per, options, .. } = *self;
         let (weights, is_weighted) = (self.weights.as_ref(), self.weights.is_some());
         weights.map_or(Ok(()), |weights| weights.check(statistic))?;
-        let run = Run { x: &self.x, weights, per, options, plan: passes[0].plan };
+        let run = RunStatistic { x: &self.x, weights, per, options, plan: passes[0].plan };
         let array = match statistic {
             Statistic::Count => run.count(),
             _ => with_reducer((statistic, is_weighted), self.x.element_type(), &options, run),
@@ -398,7 +398,7 @@ fn results(x: &Matrix, per: Per) -> (usize, usize) {
 
 /// A reduction that is planned.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct RunStatistic<'a> {
     x: &'a Matrix,
     weights: Option<&'a Aligned<'a>>,
     per: Per,
@@ -406,7 +406,7 @@ struct Run<'a> {
     plan: Plan,
 }
 
-impl Run<'_> {
+impl RunStatistic<'_> {
     fn count(&self) -> Result<ArrayRef> {
         let Self { x, per, .. } = *self;
         let counts = matrix::count(x, per)?;
@@ -420,7 +420,7 @@ impl Run<'_> {
     }
 }
 
-impl WithReducer for Run<'_> {
+impl WithReducer for RunStatistic<'_> {
     type Out = ArrayRef;
 
     fn with<T: Number, O: Number, R: Reducer<T, Node: Words>, F: Finish<R::Node, O>>(
@@ -440,7 +440,7 @@ impl WithReducer for Run<'_> {
     }
 }
 
-impl Run<'_> {
+impl RunStatistic<'_> {
     fn reduced<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
         self,
         source: impl Source<T>,

@@ -119,12 +119,12 @@ fn refused(expected: &'static str, got: impl ToString) -> Error {
 }
 
 /// Lists of numbers while they are written.
-struct Lists<V> {
+struct ListBuilder<V> {
     values: Vec<V>,
     ends: Vec<i64>,
 }
 
-impl<V: Copy> Lists<V> {
+impl<V: Copy> ListBuilder<V> {
     fn new() -> Self {
         Self { values: Vec::new(), ends: vec![0] }
     }
@@ -155,10 +155,10 @@ fn arrow(error: arrow_schema::ArrowError) -> Error {
 /// Writes states, a row each.
 pub(super) struct StateWriter {
     rows: Vec<i64>,
-    counts: Lists<i64>,
-    leaves: Lists<i64>,
-    scales: Lists<i8>,
-    words: [Lists<u64>; WORDS],
+    counts: ListBuilder<i64>,
+    leaves: ListBuilder<i64>,
+    scales: ListBuilder<i8>,
+    words: [ListBuilder<u64>; WORDS],
     fields: &'static [(&'static str, Word)],
 }
 
@@ -166,10 +166,10 @@ impl StateWriter {
     pub(super) fn new<N: Words>() -> Self {
         Self {
             rows: Vec::new(),
-            counts: Lists::new(),
-            leaves: Lists::new(),
-            scales: Lists::new(),
-            words: std::array::from_fn(|_| Lists::new()),
+            counts: ListBuilder::new(),
+            leaves: ListBuilder::new(),
+            scales: ListBuilder::new(),
+            words: std::array::from_fn(|_| ListBuilder::new()),
             fields: N::FIELDS,
         }
     }
@@ -204,7 +204,7 @@ impl StateWriter {
         self.counts.close();
         self.leaves.close();
         self.scales.close();
-        self.words.iter_mut().for_each(Lists::close);
+        self.words.iter_mut().for_each(ListBuilder::close);
         Ok(())
     }
 

@@ -23,7 +23,7 @@
 //!    the pool's): the worker sees it whole.
 //! 3. `enter` and `close` change one atomic number in one step each, so one of them comes first.
 //!    A worker that enters after the gate was closed is refused. One that entered before is counted.
-//! 4. The caller closes the gate and waits for a count of zero in the drop of [`Open`], which is made
+//! 4. The caller closes the gate and waits for a count of zero in the drop of [`OpenOffer`], which is made
 //!    before the first job leaves the caller. So neither a return nor a panic, in the caller's share
 //!    or in the pool, gets past it.
 //! 5. Each `leave` is a release, and the load that sees zero an acquire. Only read-modify-writes lie
@@ -59,7 +59,7 @@ pub(super) fn with_workers<F: Fn() + Sync>(
     mine: impl FnOnce(),
 ) {
     let job = Job::new(theirs);
-    let mut open = Open { post, job: &job, is_offered: false, is_forked };
+    let mut open = OpenOffer { post, job: &job, is_offered: false, is_forked };
     let awake = post.offer(&job, workers);
     open.is_offered = awake > 0;
     for _ in awake..workers {
@@ -94,7 +94,7 @@ impl PartialEq for Job {
 }
 
 impl Job {
-    /// A job that must not be run once `share` is gone: `Open` sees to it.
+    /// A job that must not be run once `share` is gone: `OpenOffer` sees to it.
     fn new<F: Fn() + Sync>(share: &F) -> Self {
         /// # Safety
         ///
@@ -119,14 +119,14 @@ impl Job {
 
 /// A call that workers may enter. Dropping it closes the gate, takes back the offer, so that other
 /// calls can make theirs, and waits for the workers inside; also when the caller unwinds.
-struct Open<'a> {
+struct OpenOffer<'a> {
     post: &'a Post<Job>,
     job: &'a Job,
     is_offered: bool,
     is_forked: &'a Cell<bool>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenOffer<'_> {
     fn drop(&mut self) {
         let gate = &*self.job.gate;
         gate.close();

@@ -136,22 +136,22 @@ impl fmt::Display for Explained {
 }
 
 /// A part of expressions, by its index.
-type Part = usize;
+type PartIndex = usize;
 
 /// The parts of some expressions, each once, those that others need first.
 struct Graph<'c> {
     column: &'c dyn Fn(&str) -> Result<Value>,
-    parts: Vec<(Expr, Kind)>,
+    parts: Vec<(Expr, PartKind)>,
     values: Vec<Option<Value>>,
     /// What is done, if somebody wants to know.
     explained: Option<Vec<Explained>>,
     /// Parts that are planned and not computed, unless others need them.
-    only_plans: Vec<Part>,
+    only_plans: Vec<PartIndex>,
 }
 
-enum Kind {
+enum PartKind {
     Leaf,
-    Call { function: &'static Function, arguments: Vec<Part>, options: Options },
+    Call { function: &'static Function, arguments: Vec<PartIndex>, options: Options },
 }
 
 /// How a call takes part in a pass over tiles, as far as its entry says.
@@ -172,7 +172,7 @@ impl<'c> Graph<'c> {
     }
 
     /// The index of an expression.
-    fn part(&mut self, expr: &Expr) -> Result<Part> {
+    fn part(&mut self, expr: &Expr) -> Result<PartIndex> {
         let known = |(known, _): &(Expr, _)| std::sync::Arc::ptr_eq(&known.0, &expr.0);
         if let Some(part) = self.parts.iter().position(known) {
             return Ok(part);
@@ -184,23 +184,23 @@ impl<'c> Graph<'c> {
                 if let Some(part) = self.parts.iter().position(same) {
                     return Ok(part);
                 }
-                (Kind::Leaf, Some((self.column)(name)?))
+                (PartKind::Leaf, Some((self.column)(name)?))
             }
-            Node::Value(value) => (Kind::Leaf, Some(value.clone())),
+            Node::Value(value) => (PartKind::Leaf, Some(value.clone())),
             Node::Call { function, arguments, options } => {
                 let parts = arguments.iter().map(|argument| self.part(argument));
                 let parts = parts.try_gather()?;
                 let options = self.with_axis(function, arguments, &parts, options)?;
-                let same = |(_, kind): &(Expr, Kind)| match kind {
-                    Kind::Call { function: f, arguments: a, options: o } => {
+                let same = |(_, kind): &(Expr, PartKind)| match kind {
+                    PartKind::Call { function: f, arguments: a, options: o } => {
                         std::ptr::eq(*f, *function) && *a == parts && *o == options
                     }
-                    Kind::Leaf => false,
+                    PartKind::Leaf => false,
                 };
                 if let Some(part) = self.parts.iter().position(same) {
                     return Ok(part);
                 }
-                (Kind::Call { function, arguments: parts, options }, None)
+                (PartKind::Call { function, arguments: parts, options }, None)
             }
         };
         self.parts.push((expr.clone(), kind));
@@ -214,7 +214,7 @@ impl<'c> Graph<'c> {
         &self,
         function: &Function,
         arguments: &[Expr],
-        parts: &[Part],
+        parts: &[PartIndex],
         options: &Options,
     ) -> Result<Options> {
         let has_axis = function.options.iter().any(|option| option.name == "axis");
@@ -234,11 +234,11 @@ impl<'c> Graph<'c> {
     }
 
     /// Whether a part that is made row by row is one number for each row.
-    fn gives_numbers(&self, part: Part) -> Result<bool> {
+    fn gives_numbers(&self, part: PartIndex) -> Result<bool> {
         match (&self.values[part], &self.parts[part].1) {
             (Some(value), _) => Ok(value.is_vector()),
-            (None, Kind::Leaf) => Ok(false),
-            (None, Kind::Call { function, arguments, .. }) => match function.driver {
+            (None, PartKind::Leaf) => Ok(false),
+            (None, PartKind::Call { function, arguments, .. }) => match function.driver {
                 Driver::Statistic(_) | Driver::Pairs(_) => Ok(true),
                 _ => match arguments.first() {
                     Some(x) => self.gives_numbers(*x),
@@ -248,7 +248,7 @@ impl<'c> Graph<'c> {
         }
     }
 
-    fn value(&self, part: Part) -> Result<&Value> {
+    fn value(&self, part: PartIndex) -> Result<&Value> {
         let missing = || Error::Argument {
             argument: "expression",
             expected: "a value",
@@ -257,8 +257,10 @@ impl<'c> Graph<'c> {
         self.values[part].as_ref().ok_or_else(missing)
     }
 
-    fn role(&self, part: Part) -> Role {
-        let Kind::Call { function, options, .. } = &self.parts[part].1 else { return Role::Alone };
+    fn role(&self, part: PartIndex) -> Role {
+        let PartKind::Call { function, options, .. } = &self.parts[part].1 else {
+            return Role::Alone;
+        };
         // What is seen in another type, or reshaped, is not as it lies.
         let is_set = |name| options.get(name).is_some();
         if is_set("dtype") || is_set("keepdims") {
@@ -276,11 +278,11 @@ impl<'c> Graph<'c> {
 
     /// The calls that make a part, the first one first, and what the first takes: as far back as
     /// they run over tiles, and are not there yet.
-    fn chain(&self, part: Part) -> (Vec<Part>, Part) {
+    fn chain(&self, part: PartIndex) -> (Vec<PartIndex>, PartIndex) {
         let mut links = Vec::new();
         let mut at = part;
         while self.values[at].is_none()
-            && let Kind::Call { arguments, .. } = &self.parts[at].1
+            && let PartKind::Call { arguments, .. } = &self.parts[at].1
             && let Some(x) = arguments.first()
             && (self.role(at) == Role::Step || self.role(at) == Role::Sink && at == part)
         {
@@ -292,7 +294,7 @@ impl<'c> Graph<'c> {
     }
 
     /// Evaluates some parts, and what they need.
-    fn evaluate(&mut self, wanted: &[Part]) -> Result<()> {
+    fn evaluate(&mut self, wanted: &[PartIndex]) -> Result<()> {
         let mut chains = Vec::new();
         let mut first = Vec::new();
         for part in wanted {
@@ -301,7 +303,7 @@ impl<'c> Graph<'c> {
             }
             let (links, base) = self.chain(*part);
             // What is not computed over tiles needs all of its arguments.
-            let needed: Vec<Part> = match links.is_empty() {
+            let needed: Vec<PartIndex> = match links.is_empty() {
                 true => memory::copied(self.arguments(base)),
                 false => {
                     let operands = links.iter().flat_map(|link| &self.arguments(*link)[1..]);
@@ -319,25 +321,31 @@ impl<'c> Graph<'c> {
         }
         while let Some((_, base, _)) = chains.first() {
             let base = *base;
-            let (of_base, others) =
-                chains.into_iter().partition(|(_, of, _): &(Vec<Part>, Part, Part)| *of == base);
+            let (of_base, others) = chains
+                .into_iter()
+                .partition(|(_, of, _): &(Vec<PartIndex>, PartIndex, PartIndex)| *of == base);
             chains = others;
             self.run(base, &of_base)?;
         }
         Ok(())
     }
 
-    fn arguments(&self, part: Part) -> &[Part] {
+    fn arguments(&self, part: PartIndex) -> &[PartIndex] {
         match &self.parts[part].1 {
-            Kind::Leaf => &[],
-            Kind::Call { arguments, .. } => arguments,
+            PartKind::Leaf => &[],
+            PartKind::Call { arguments, .. } => arguments,
         }
     }
 
     /// Runs the chains of one base, whose operands are there.
-    fn run(&mut self, base: Part, chains: &[(Vec<Part>, Part, Part)]) -> Result<()> {
-        let wanted: Vec<Part> = chains.iter().map(|(_, _, part)| *part).gather();
-        let mut links: Vec<Part> = chains.iter().flat_map(|(links, ..)| links.clone()).gather();
+    fn run(
+        &mut self,
+        base: PartIndex,
+        chains: &[(Vec<PartIndex>, PartIndex, PartIndex)],
+    ) -> Result<()> {
+        let wanted: Vec<PartIndex> = chains.iter().map(|(_, _, part)| *part).gather();
+        let mut links: Vec<PartIndex> =
+            chains.iter().flat_map(|(links, ..)| links.clone()).gather();
         links.sort_unstable();
         links.dedup();
         if links.len() > 1 && self.in_one_pass(base, &links, &wanted)? {
@@ -347,7 +355,12 @@ impl<'c> Graph<'c> {
     }
 
     /// Runs calls in one pass over tiles; whether it could.
-    fn in_one_pass(&mut self, base: Part, links: &[Part], wanted: &[Part]) -> Result<bool> {
+    fn in_one_pass(
+        &mut self,
+        base: PartIndex,
+        links: &[PartIndex],
+        wanted: &[PartIndex],
+    ) -> Result<bool> {
         let x = match self.value(base)? {
             Value::Matrix(x) => x.clone(),
             Value::Vector(array) => Matrix::reshape(array, 1)?,
@@ -355,7 +368,7 @@ impl<'c> Graph<'c> {
         };
         let mut given = memory::with_capacity(links.len());
         for link in links {
-            let Kind::Call { function, arguments, options } = &self.parts[*link].1 else {
+            let PartKind::Call { function, arguments, options } = &self.parts[*link].1 else {
                 return Ok(false);
             };
             let operands = arguments[1..].iter().map(|part| self.value(*part).cloned());
@@ -381,12 +394,12 @@ impl<'c> Graph<'c> {
         let kept = links.iter().filter(|link| wanted.contains(link));
         kept.zip(results).for_each(|(link, result)| self.values[*link] = Some(result));
         if let Some(explained) = &mut self.explained {
-            let name = |link: &Part| match &self.parts[*link].1 {
-                Kind::Call { function, .. } if wanted.contains(link) => {
+            let name = |link: &PartIndex| match &self.parts[*link].1 {
+                PartKind::Call { function, .. } if wanted.contains(link) => {
                     format!("{}*", function.name)
                 }
-                Kind::Call { function, .. } => function.name.to_owned(),
-                Kind::Leaf => String::new(),
+                PartKind::Call { function, .. } => function.name.to_owned(),
+                PartKind::Leaf => String::new(),
             };
             let calls = links.iter().map(name).gather();
             explained.push(Explained { calls, is_fused: true, pass });
@@ -395,7 +408,7 @@ impl<'c> Graph<'c> {
     }
 
     /// Runs the call of a part, and those that it needs, one after the other.
-    fn alone(&mut self, part: Part) -> Result<()> {
+    fn alone(&mut self, part: PartIndex) -> Result<()> {
         if self.values[part].is_some() {
             return Ok(());
         }
@@ -404,7 +417,7 @@ impl<'c> Graph<'c> {
         arguments.iter().try_for_each(|argument| self.alone(*argument))?;
         let values = arguments.iter().map(|part| self.value(*part).cloned());
         let values = values.try_gather()?;
-        let Kind::Call { function, options, .. } = &self.parts[part].1 else { return Ok(()) };
+        let PartKind::Call { function, options, .. } = &self.parts[part].1 else { return Ok(()) };
         if let Some(explained) = &mut self.explained {
             for pass in function.explain(&values, options)? {
                 let calls = vec![function.name.to_owned()];

@@ -8,7 +8,7 @@ use super::Element;
 use super::extreme_columns::{Lanes, oddness};
 
 /// What elements are compared by: the key that is before all others is the best.
-pub(super) trait Order<T: Element> {
+pub(super) trait LaneOrder<T: Element> {
     type Key: Copy + PartialEq;
     const LAST: Self::Key;
     fn key(x: T) -> Self::Key;
@@ -25,7 +25,7 @@ pub(super) struct ByValue<const MAX: bool>;
 /// By rank, which orders all there is.
 pub(super) struct ByRank<const MAX: bool>;
 
-impl<T: Element, const MAX: bool> Order<T> for ByValue<MAX> {
+impl<T: Element, const MAX: bool> LaneOrder<T> for ByValue<MAX> {
     type Key = T;
     const LAST: T = if MAX { T::LOWEST } else { T::HIGHEST };
 
@@ -48,7 +48,7 @@ impl<T: Element, const MAX: bool> Order<T> for ByValue<MAX> {
     }
 }
 
-impl<T: Element, const MAX: bool> Order<T> for ByRank<MAX> {
+impl<T: Element, const MAX: bool> LaneOrder<T> for ByRank<MAX> {
     type Key = T::Rank;
     const LAST: T::Rank = T::LAST;
 
@@ -71,22 +71,22 @@ impl<T: Element, const MAX: bool> Order<T> for ByRank<MAX> {
 }
 
 /// The best of `L` sequences, and the steps that brought them: the first of several.
-pub(super) struct ArgLanes<T: Element, O: Order<T>, const L: usize> {
+pub(super) struct ArgLanes<T: Element, O: LaneOrder<T>, const L: usize> {
     best: [O::Key; L],
     pub(super) step: [T::Rank; L],
     /// Of pairs of sequences: one instruction tells of both.
     odd: [T::Rank; L],
 }
 
-impl<T: Element, O: Order<T>, const L: usize> Clone for ArgLanes<T, O, L> {
+impl<T: Element, O: LaneOrder<T>, const L: usize> Clone for ArgLanes<T, O, L> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T: Element, O: Order<T>, const L: usize> Copy for ArgLanes<T, O, L> {}
+impl<T: Element, O: LaneOrder<T>, const L: usize> Copy for ArgLanes<T, O, L> {}
 
-impl<T: Element, O: Order<T>, const L: usize> Lanes<T, L> for ArgLanes<T, O, L> {
+impl<T: Element, O: LaneOrder<T>, const L: usize> Lanes<T, L> for ArgLanes<T, O, L> {
     /// The first of several has to come first.
     const IN_ORDER: bool = true;
 
@@ -111,7 +111,7 @@ impl<T: Element, O: Order<T>, const L: usize> Lanes<T, L> for ArgLanes<T, O, L> 
     }
 }
 
-impl<T: Element, O: Order<T>, const L: usize> ArgLanes<T, O, L> {
+impl<T: Element, O: LaneOrder<T>, const L: usize> ArgLanes<T, O, L> {
     #[inline(always)]
     fn take_lane(&mut self, l: usize, x: T, step: T::Rank) {
         let key = O::key(x);
@@ -185,7 +185,7 @@ impl<T: Element, O: Order<T>, const L: usize> ArgLanes<T, O, L> {
 /// The first index of the best of elements that end with `last`, fewer than 2³¹; nothing if the
 /// order is not sure of it.
 #[inline(always)]
-pub(super) fn first_index<T: Element, O: Order<T>, const L: usize>(
+pub(super) fn first_index<T: Element, O: LaneOrder<T>, const L: usize>(
     x: &[T],
     last: &[T; L],
 ) -> Option<usize> {

@@ -17,8 +17,8 @@ pub(crate) struct ExactSum;
 
 impl<T: Integer> Reducer<T> for ExactSum {
     type Node = i128;
-    type One = Total;
-    type Many = Totals;
+    type One = IntegerSum;
+    type Many = IntegerSums;
     const GRAIN: usize = ANY_SPLIT;
 
     #[inline(always)]
@@ -35,11 +35,11 @@ impl<T: Integer> Reducer<T> for ExactSum {
         left.saturating_add(right)
     }
     #[inline(always)]
-    fn one(self, _: usize) -> Total {
-        Total(0)
+    fn one(self, _: usize) -> IntegerSum {
+        IntegerSum(0)
     }
-    fn many(self, width: usize, _: usize, _: usize) -> Totals {
-        Totals {
+    fn many(self, width: usize, _: usize, _: usize) -> IntegerSums {
+        IntegerSums {
             width,
             high: Vec::new(),
             low: Vec::new(),
@@ -80,9 +80,9 @@ fn joined(high: i64, low: i64) -> i128 {
 }
 
 /// The running sum of one sequence.
-pub(crate) struct Total(i128);
+pub(crate) struct IntegerSum(i128);
 
-impl<T: Integer> One<T, i128> for Total {
+impl<T: Integer> One<T, i128> for IntegerSum {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
         for piece in tile.x.chunks(BEFORE_OVERFLOW) {
@@ -96,7 +96,7 @@ impl<T: Integer> One<T, i128> for Total {
 }
 
 /// The running sums of many sequences.
-pub(crate) struct Totals {
+pub(crate) struct IntegerSums {
     width: usize,
     /// Halves of several rows side by side, so that narrow rows fill vectors.
     high: Vec<i64>,
@@ -109,7 +109,7 @@ pub(crate) struct Totals {
 /// Elements that a run of rows has at least, if the rows are contiguous.
 const RUN: usize = 128;
 
-impl Totals {
+impl IntegerSums {
     #[inline(always)]
     fn add<T: Integer>(&mut self, x: &[T]) {
         for ((high, low), x) in self.high.iter_mut().zip(&mut self.low).zip(x) {
@@ -129,7 +129,7 @@ impl Totals {
     }
 }
 
-impl<T: Integer> Many<T, i128> for Totals {
+impl<T: Integer> Many<T, i128> for IntegerSums {
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>, stride: usize) {
         if self.width == 0 {

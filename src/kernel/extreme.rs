@@ -41,7 +41,7 @@ impl<const MAX: bool, const MAGNITUDE: bool> Extreme<MAX, MAGNITUDE> {
 
 impl<T: Element, const MAX: bool, const MAGNITUDE: bool> Reducer<T> for Extreme<MAX, MAGNITUDE> {
     type Node = T;
-    type One = Seen<T, MAX, MAGNITUDE>;
+    type One = ExtremesSeen<T, MAX, MAGNITUDE>;
     type Many = SeenEach<T, MAX, MAGNITUDE>;
     const GRAIN: usize = ANY_SPLIT;
 
@@ -58,8 +58,8 @@ impl<T: Element, const MAX: bool, const MAGNITUDE: bool> Reducer<T> for Extreme<
         Self::of(left, right)
     }
     #[inline(always)]
-    fn one(self, _: usize) -> Seen<T, MAX, MAGNITUDE> {
-        Seen(Self::worst())
+    fn one(self, _: usize) -> ExtremesSeen<T, MAX, MAGNITUDE> {
+        ExtremesSeen(Self::worst())
     }
     fn many(self, width: usize, _: usize, _: usize) -> SeenEach<T, MAX, MAGNITUDE> {
         SeenEach(memory::filled(Self::worst(), width))
@@ -262,9 +262,11 @@ fn extreme_of_runs<T: Element, const L: usize, const MAX: bool, const MAGNITUDE:
 }
 
 /// The extreme of one sequence so far.
-pub(crate) struct Seen<T, const MAX: bool, const MAGNITUDE: bool>(T);
+pub(crate) struct ExtremesSeen<T, const MAX: bool, const MAGNITUDE: bool>(T);
 
-impl<T: Element, const MAX: bool, const MAGNITUDE: bool> One<T, T> for Seen<T, MAX, MAGNITUDE> {
+impl<T: Element, const MAX: bool, const MAGNITUDE: bool> One<T, T>
+    for ExtremesSeen<T, MAX, MAGNITUDE>
+{
     #[inline(always)]
     fn feed<S: Simd>(&mut self, _: S, tile: Tile<'_, T>) {
         self.0 = Extreme::<MAX, MAGNITUDE>::of(self.0, extreme::<T, MAX, MAGNITUDE>(tile.x));

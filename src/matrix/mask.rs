@@ -119,19 +119,19 @@ impl Bits<'_> {
     /// Says in `out` which bits of `range` are set.
     pub(crate) fn spread(&self, level: Level, range: Range<usize>, out: &mut [bool]) {
         let (bytes, first) = self.bytes_of(range);
-        level.run(Spread { bytes, first, out });
+        level.run(SpreadBits { bytes, first, out });
     }
 }
 
 // What runs at an instruction set. With AVX-512 it takes half the time (docs/perf/nulls.md).
 
-struct Spread<'a> {
+struct SpreadBits<'a> {
     bytes: &'a [u8],
     first: usize,
     out: &'a mut [bool],
 }
 
-impl Body for Spread<'_> {
+impl Body for SpreadBits<'_> {
     type Out = ();
     const WIDEST: bool = true;
 

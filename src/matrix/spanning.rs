@@ -45,7 +45,7 @@ impl Matrix {
                 return Err(reshape_error);
             }
             let mut parts = Vec::new();
-            let mut open = Open::default();
+            let mut open = OpenRows::default();
             for array in arrays {
                 let head = open.missing(width).min(array.len());
                 let whole = (array.len() - head) / width * width;
@@ -64,12 +64,12 @@ impl Matrix {
 
 /// Pieces of rows that span arrays.
 #[derive(Default)]
-struct Open {
+struct OpenRows {
     pieces: Vec<ArrayRef>,
     len: usize,
 }
 
-impl Open {
+impl OpenRows {
     /// Elements that the last row still wants.
     fn missing(&self, width: usize) -> usize {
         self.len.next_multiple_of(width) - self.len

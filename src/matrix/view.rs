@@ -36,7 +36,7 @@ pub(crate) struct Part<'a, T: 'static> {
     pub(crate) first: usize,
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    store: Store<'a, T>,
+    store: Storage<'a, T>,
     pub(crate) row_nulls: Option<Bits<'a>>,
     /// The instruction set that tiles are filled at.
     pub(super) level: Level,
@@ -45,7 +45,7 @@ pub(crate) struct Part<'a, T: 'static> {
 }
 
 /// How its elements lie.
-enum Store<'a, T: 'static> {
+enum Storage<'a, T: 'static> {
     Rows(Slice<'a, T>),
     Columns(Vec<Slice<'a, T>>),
     /// Rows that are copied tile by tile, as they are read.
@@ -72,16 +72,16 @@ impl<'a, T: Number> View<'a, T> {
             .iter()
             .map(|chunk| {
                 let store = match &chunk.values {
-                    Values::Rows(column) => Store::Rows(slice(chunk, (0, column))?),
+                    Values::Rows(column) => Storage::Rows(slice(chunk, (0, column))?),
                     Values::Columns(columns) => {
                         let mut all = memory::with_capacity(columns.len());
                         for column in columns.iter().enumerate() {
                             memory::push(&mut all, slice(chunk, column)?);
                         }
-                        Store::Columns(all)
+                        Storage::Columns(all)
                     }
                     Values::Scattered(rows) => {
-                        Store::Scattered(rows, T::reader(chunk.stored(0, element))?)
+                        Storage::Scattered(rows, T::reader(chunk.stored(0, element))?)
                     }
                 };
                 let row_nulls = chunk.row_nulls.as_ref().map(Bits::new);
@@ -154,21 +154,21 @@ pub(crate) fn steps(range: Range<usize>, step: usize) -> impl Iterator<Item = Ra
 impl<'a, T: Number> Part<'a, T> {
     /// Whether the part lies row by row, as `T`, and has no null: tiles of it are never copied.
     pub(crate) fn is_dense(&self) -> bool {
-        matches!(&self.store, Store::Rows(slice) if slice.nulls.is_none() && slice.reader.is_same)
+        matches!(&self.store, Storage::Rows(slice) if slice.nulls.is_none() && slice.reader.is_same)
             && self.row_nulls.is_none()
     }
 
     /// The elements of such a part.
     pub(crate) fn dense_values(&self) -> Option<&'a [T]> {
         match &self.store {
-            Store::Rows(slice) if self.is_dense() => slice.values(),
+            Storage::Rows(slice) if self.is_dense() => slice.values(),
             _ => None,
         }
     }
 
     /// Whether the part lies column by column.
     pub(crate) fn is_by_columns(&self) -> bool {
-        matches!(self.store, Store::Columns(_))
+        matches!(self.store, Storage::Columns(_))
     }
 
     /// Elements, whatever lies under nulls and all: those of one column, if the part lies by
@@ -181,9 +181,9 @@ impl<'a, T: Number> Part<'a, T> {
         scratch: &'s mut Scratch<T>,
     ) -> &'s [T] {
         match (&self.store, column) {
-            (Store::Columns(columns), Some(c)) => columns[c].raw(elements, scratch),
-            (Store::Rows(rows), _) => rows.raw(elements, scratch),
-            (Store::Scattered(..) | Store::Columns(_), _) => {
+            (Storage::Columns(columns), Some(c)) => columns[c].raw(elements, scratch),
+            (Storage::Rows(rows), _) => rows.raw(elements, scratch),
+            (Storage::Scattered(..) | Storage::Columns(_), _) => {
                 self.flat(elements, T::default(), scratch)
             }
         }
@@ -192,8 +192,8 @@ impl<'a, T: Number> Part<'a, T> {
     /// The bytes in which elements from `first` on lie, counted row by row, if they lie so.
     pub(crate) fn stored(&self, first: usize, elements: usize) -> &'a [u8] {
         match &self.store {
-            Store::Rows(rows) => rows.stored(first, elements),
-            Store::Columns(_) | Store::Scattered(..) => &[],
+            Storage::Rows(rows) => rows.stored(first, elements),
+            Storage::Columns(_) | Storage::Scattered(..) => &[],
         }
     }
 
@@ -210,11 +210,13 @@ impl<'a, T: Number> Part<'a, T> {
     pub(crate) fn is_valid(&self, row: usize, column: usize) -> bool {
         self.row_is_valid(row)
             && match &self.store {
-                Store::Rows(slice) => {
+                Storage::Rows(slice) => {
                     slice.nulls.is_none_or(|nulls| nulls.get(row * self.width + column))
                 }
-                Store::Columns(columns) => columns[column].nulls.is_none_or(|nulls| nulls.get(row)),
-                Store::Scattered(elements, _) => elements.is_valid(row, column),
+                Storage::Columns(columns) => {
+                    columns[column].nulls.is_none_or(|nulls| nulls.get(row))
+                }
+                Storage::Scattered(elements, _) => elements.is_valid(row, column),
             }
     }
 
@@ -223,17 +225,17 @@ impl<'a, T: Number> Part<'a, T> {
         let width = self.width;
         self.row_nulls.is_none_or(|nulls| nulls.all(rows.clone()))
             && match &self.store {
-                Store::Rows(slice) => slice.nulls.is_none_or(|nulls| {
+                Storage::Rows(slice) => slice.nulls.is_none_or(|nulls| {
                     if columns.len() == width {
                         return nulls.all(rows.start * width..rows.end * width);
                     }
                     let row = |r: usize| r * width + columns.start..r * width + columns.end;
                     rows.clone().all(|r| nulls.all(row(r)))
                 }),
-                Store::Columns(all) => all[columns]
+                Storage::Columns(all) => all[columns]
                     .iter()
                     .all(|column| column.nulls.is_none_or(|nulls| nulls.all(rows.clone()))),
-                Store::Scattered(elements, _) => elements.all_valid(rows, columns),
+                Storage::Scattered(elements, _) => elements.all_valid(rows, columns),
             }
     }
 
@@ -265,18 +267,18 @@ impl<'a, T: Number> Part<'a, T> {
         // What it held is overwritten.
         memory::resize(valid, rows.len() * wide, false);
         match &self.store {
-            Store::Rows(slice) => {
+            Storage::Rows(slice) => {
                 let mask = self.mask(slice.nulls);
                 for (row, valid) in rows.zip(valid.chunks_exact_mut(wide)) {
                     mask.spread(row * width + columns.start..row * width + columns.end, valid);
                 }
             }
-            Store::Columns(all) => {
+            Storage::Columns(all) => {
                 for (c, column) in all[columns].iter().enumerate() {
                     self.scatter_validity(column, rows.clone(), c, wide, valid);
                 }
             }
-            Store::Scattered(..) => {
+            Storage::Scattered(..) => {
                 for (row, valid) in rows.zip(valid.chunks_exact_mut(wide)) {
                     for (column, valid) in columns.clone().zip(valid) {
                         *valid = self.is_valid(row, column);
@@ -300,15 +302,15 @@ impl<'a, T: Number> Part<'a, T> {
         }
         memory::resize(valid, range.len(), false);
         match &self.store {
-            Store::Rows(slice) => self.mask(slice.nulls).spread(range, valid),
-            Store::Columns(columns) => {
+            Storage::Rows(slice) => self.mask(slice.nulls).spread(range, valid),
+            Storage::Columns(columns) => {
                 for (c, column) in columns.iter().enumerate() {
                     let rows = rows_with(c, &range, width);
                     let at = rows.start * width + c - range.start;
                     self.scatter_validity(column, rows, at, width, valid);
                 }
             }
-            Store::Scattered(..) => {
+            Storage::Scattered(..) => {
                 for (i, valid) in range.zip(valid.iter_mut()) {
                     *valid = self.is_valid(i / width, i % width);
                 }
@@ -350,10 +352,10 @@ impl<'a, T: Number> Part<'a, T> {
     ) -> &'s [T] {
         let width = self.width;
         match &self.store {
-            Store::Rows(slice) => {
+            Storage::Rows(slice) => {
                 return slice.filled(&self.mask(slice.nulls), range, fill, scratch);
             }
-            Store::Scattered(elements, reader) => {
+            Storage::Scattered(elements, reader) => {
                 scratch.clear();
                 memory::resize(scratch, range.len(), fill);
                 elements.read_rows(reader, width, self.row_nulls, range.clone(), scratch);
@@ -365,7 +367,7 @@ impl<'a, T: Number> Part<'a, T> {
                     }
                 }
             }
-            Store::Columns(columns) => {
+            Storage::Columns(columns) => {
                 // What it held is overwritten.
                 memory::resize(scratch, range.len(), fill);
                 for (c, column) in columns.iter().enumerate() {
@@ -441,7 +443,7 @@ impl<'a, T: Number> Part<'a, T> {
             return (self.flat(rows.start * width..rows.end * width, fill, scratch), width);
         }
         match &self.store {
-            Store::Rows(slice) => {
+            Storage::Rows(slice) => {
                 let from = rows.start * width + columns.start;
                 let to = (rows.end - 1) * width + columns.end;
                 if let Some(values) = slice.values()
@@ -456,7 +458,7 @@ impl<'a, T: Number> Part<'a, T> {
                     slice.fill_into(&mask, at, fill, out);
                 }
             }
-            Store::Scattered(elements, reader) => {
+            Storage::Scattered(elements, reader) => {
                 scratch.clear();
                 memory::resize(scratch, rows.len() * columns.len(), fill);
                 let blocks = scratch.chunks_exact_mut(columns.len());
@@ -470,7 +472,7 @@ impl<'a, T: Number> Part<'a, T> {
                     }
                 }
             }
-            Store::Columns(all) => {
+            Storage::Columns(all) => {
                 memory::resize(scratch, rows.len() * columns.len(), fill);
                 for (c, column) in all[columns.clone()].iter().enumerate() {
                     self.scatter(column, rows.clone(), fill, c, columns.len(), scratch);
@@ -510,11 +512,11 @@ impl<'a, T: Number> Part<'a, T> {
         scratch: &'s mut Scratch<T>,
     ) -> &'s [T] {
         match &self.store {
-            Store::Columns(columns) => {
+            Storage::Columns(columns) => {
                 let slice = &columns[column];
                 return slice.filled(&self.column_mask(slice.nulls), rows, fill, scratch);
             }
-            Store::Scattered(elements, reader) => {
+            Storage::Scattered(elements, reader) => {
                 scratch.clear();
                 memory::resize(scratch, rows.len(), fill);
                 for (row, out) in rows.zip(scratch.iter_mut()) {
@@ -523,7 +525,7 @@ impl<'a, T: Number> Part<'a, T> {
                     }
                 }
             }
-            Store::Rows(slice) => {
+            Storage::Rows(slice) => {
                 scratch.clear();
                 memory::reserve(scratch, rows.len());
                 memory::extend(

@@ -235,7 +235,7 @@ fn view_as<'py>(
 ) -> PyResult<(Seen, Origin<'py>)> {
     if let Origin::NumPy | Origin::Masked = origin {
         let mask = match origin {
-            Origin::Masked => Some(numpy::Mask::of(function, object)?),
+            Origin::Masked => Some(numpy::NumpyMask::of(function, object)?),
             _ => None,
         };
         return Ok((numpy::seen(function, object, mask, width)?, origin));

@@ -22,7 +22,7 @@ pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// A part of expressions that was taken.
-enum Part<'py> {
+enum ExprPart<'py> {
     /// An object, and whether it has a value for each row.
     Object(Bound<'py, PyAny>, bool),
     Call {
@@ -42,8 +42,8 @@ struct From<'py> {
 }
 
 /// The parts of some expressions.
-struct Parts<'py> {
-    parts: Vec<Part<'py>>,
+struct ExprParts<'py> {
+    parts: Vec<ExprPart<'py>>,
     /// What columns hold; a column is named by its index here.
     columns: Vec<Value>,
     /// Objects that were taken, by the part that they are.
@@ -56,7 +56,7 @@ fn malformed() -> PyErr {
     Kind::Base.error("evaluate: parts that are no expression")
 }
 
-impl<'py> Parts<'py> {
+impl<'py> ExprParts<'py> {
     /// Takes parts, each after those that it needs: `(object, is_column)`, or `(name, arguments,
     /// options)`, whose arguments are `(True, part)` or `(False, object)`. `None` if an object is
     /// none whose kind can be given back after several calls.
@@ -65,7 +65,7 @@ impl<'py> Parts<'py> {
         for part in parts.try_iter()? {
             let part = part?.cast_into::<PyTuple>().map_err(|_| malformed())?;
             let made = match part.len() {
-                2 => Part::Object(part.get_item(0)?, part.get_item(1)?.extract()?),
+                2 => ExprPart::Object(part.get_item(0)?, part.get_item(1)?.extract()?),
                 _ => match all.call(&part)? {
                     Some(call) => call,
                     None => return Ok(None),
@@ -77,7 +77,7 @@ impl<'py> Parts<'py> {
         Ok(Some(all))
     }
 
-    fn call(&mut self, part: &Bound<'py, PyTuple>) -> PyResult<Option<Part<'py>>> {
+    fn call(&mut self, part: &Bound<'py, PyTuple>) -> PyResult<Option<ExprPart<'py>>> {
         let name = part.get_item(0)?;
         let function = registry::get_function(&option::word(EVALUATE, "a name", &name)?)?;
         let options = part.get_item(2)?.cast_into::<PyDict>().map_err(|_| malformed())?;
@@ -108,7 +108,7 @@ impl<'py> Parts<'py> {
             }
         }
         let expr = Expr::of(function, arguments, options.clone());
-        Ok(Some(Part::Call { expr, function, options, from }))
+        Ok(Some(ExprPart::Call { expr, function, options, from }))
     }
 
     /// The part of an index, as an argument.
@@ -119,8 +119,8 @@ impl<'py> Parts<'py> {
         at: usize,
     ) -> PyResult<(Expr, From<'py>)> {
         let (object, is_column) = match self.parts.get(at).ok_or_else(malformed)? {
-            Part::Call { expr, from, .. } => return Ok((expr.clone(), from.clone())),
-            Part::Object(object, is_column) => (object, *is_column),
+            ExprPart::Call { expr, from, .. } => return Ok((expr.clone(), from.clone())),
+            ExprPart::Object(object, is_column) => (object, *is_column),
         };
         if let Some((expr, from)) = &self.taken[at] {
             return Ok((expr.clone(), from.clone()));
@@ -147,7 +147,7 @@ impl<'py> Parts<'py> {
     /// The calls of some indices.
     fn calls(&self, wanted: &[usize]) -> Vec<Expr> {
         let calls = wanted.iter().filter_map(|at| match self.parts.get(*at) {
-            Some(Part::Call { expr, .. }) => Some(expr.clone()),
+            Some(ExprPart::Call { expr, .. }) => Some(expr.clone()),
             _ => None,
         });
         calls.gather()
@@ -179,15 +179,15 @@ fn evaluate<'py>(
     wanted: Vec<usize>,
 ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     guarded(EVALUATE, || {
-        let Some(parts) = Parts::take(parts)? else { return Ok(None) };
+        let Some(parts) = ExprParts::take(parts)? else { return Ok(None) };
         let (calls, columns) = (parts.calls(&wanted), &parts.columns[..]);
         let values = detached(py, || expr::evaluate_values(&calls, &|name| column(columns, name)))?;
         let mut values = values.into_iter();
         let mut results = memory::with_capacity(wanted.len());
         for at in wanted {
             results.push(match parts.parts.get(at).ok_or_else(malformed)? {
-                Part::Object(object, _) => object.clone(),
-                Part::Call { function, options, from, .. } => {
+                ExprPart::Object(object, _) => object.clone(),
+                ExprPart::Call { function, options, from, .. } => {
                     let result = values.next().ok_or_else(malformed)?;
                     let is_per_row = function.keeps_rows(options)?;
                     let (origin, x) = (from.origin.clone(), from.x.as_ref());
@@ -216,7 +216,7 @@ fn explain_parts<'py>(
     wanted: Vec<usize>,
 ) -> PyResult<Option<Vec<ExplainedPass>>> {
     guarded(EVALUATE, || {
-        let Some(parts) = Parts::take(parts)? else { return Ok(None) };
+        let Some(parts) = ExprParts::take(parts)? else { return Ok(None) };
         let (calls, columns) = (parts.calls(&wanted), &parts.columns[..]);
         let passes = detached(py, || expr::explain_values(&calls, &|name| column(columns, name)))?;
         let pass = |explained: expr::Explained| {

@@ -20,10 +20,10 @@ pub(super) fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, name = "_Fit", module = "raptors_arrow._native")]
 pub(super) struct PyFit {
     function: &'static Function,
-    state: Mutex<State>,
+    state: Mutex<FitState>,
 }
 
-enum State {
+enum FitState {
     Measuring(Fit),
     Measured(Arc<Fitted>),
     /// A call has it, or its end failed.
@@ -37,18 +37,18 @@ impl PyFit {
     }
 
     /// Puts another state in place of its own, which it gives.
-    fn replaced(&self, state: State) -> State {
+    fn replaced(&self, state: FitState) -> FitState {
         let mut own = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *own, state)
     }
 
     fn fitted(&self) -> PyResult<Arc<Fitted>> {
-        let fitted = match self.replaced(State::Gone) {
-            State::Measuring(fit) => Arc::new(fit.finish()?),
-            State::Measured(fitted) => fitted,
-            State::Gone => return Err(self.late()),
+        let fitted = match self.replaced(FitState::Gone) {
+            FitState::Measuring(fit) => Arc::new(fit.finish()?),
+            FitState::Measured(fitted) => fitted,
+            FitState::Gone => return Err(self.late()),
         };
-        self.replaced(State::Measured(Arc::clone(&fitted)));
+        self.replaced(FitState::Measured(Arc::clone(&fitted)));
         Ok(fitted)
     }
 }
@@ -60,7 +60,7 @@ impl PyFit {
     fn new(name: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let function = registry::get_function(&option::word("_Fit", "name", name)?)?;
         let fit = function.fit(&option::named(function, options)?)?;
-        Ok(Self { function, state: Mutex::new(State::Measuring(fit)) })
+        Ok(Self { function, state: Mutex::new(FitState::Measuring(fit)) })
     }
 
     /// Measure the next rows.
@@ -69,15 +69,15 @@ impl PyFit {
         guarded(name, || {
             let (matrix, _) = argument::take_matrix(name, x, None)?;
             // Taken out: a lock must not be held while others run.
-            let mut fit = match self.replaced(State::Gone) {
-                State::Measuring(fit) => fit,
+            let mut fit = match self.replaced(FitState::Gone) {
+                FitState::Measuring(fit) => fit,
                 other => {
                     self.replaced(other);
                     return Err(self.late());
                 }
             };
             let updated = detached(py, || fit.update(&matrix));
-            self.replaced(State::Measuring(fit));
+            self.replaced(FitState::Measuring(fit));
             Ok(updated?)
         })
     }

@@ -36,14 +36,14 @@ pub(super) enum Seen {
 }
 
 /// Which elements of a masked array are masked: a byte for each, where it lies.
-pub(super) struct Mask {
+pub(super) struct NumpyMask {
     /// `None` where nothing is.
     bytes: Option<PyUntypedBuffer>,
     /// Whether it is that of one number, and set.
     hides_number: bool,
 }
 
-impl Mask {
+impl NumpyMask {
     pub(super) fn of(function: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = object.py();
         let ma = py.import(intern!(py, "numpy.ma"))?;
@@ -68,7 +68,7 @@ impl Mask {
 pub(super) fn seen(
     function: &'static str,
     object: &Bound<'_, PyAny>,
-    mask: Option<Mask>,
+    mask: Option<NumpyMask>,
     width: Option<usize>,
 ) -> PyResult<Seen> {
     if mask.as_ref().is_some_and(|mask| mask.hides_number) {

@@ -34,7 +34,7 @@ pub(super) fn panel_rows(width: usize) -> usize {
 /// What products are made of: rows of a matrix, except those that are not `whole`; columns times
 /// `powers` of two, if there are any.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a, T: Number> {
+pub(super) struct PieceSource<'a, T: Number> {
     pub(super) view: &'a View<'a, T>,
     pub(super) whole: Option<&'a NullBuffer>,
     pub(super) powers: &'a [f64],
@@ -92,12 +92,12 @@ impl Piece {
     pub(super) fn feed<T: Number>(
         &mut self,
         plan: &Plan,
-        from: Source<'_, T>,
+        from: PieceSource<'_, T>,
         rows: Range<usize>,
         workspace: &mut PanelWorkspace<T>,
         go_on: &dyn Fn() -> bool,
     ) {
-        let Source { view, whole, powers } = from;
+        let PieceSource { view, whole, powers } = from;
         memory::resize(&mut self.products, self.left.len() * self.right.len(), 0.0);
         let level = plan.level(machine());
         let sides = [self.left.clone(), self.right.clone()];
@@ -309,7 +309,7 @@ mod tests {
 
     fn fed(view: &View<'_, f64>, rows: Range<usize>) -> Piece {
         let mut piece = Piece::new(0..view.width, 0..view.width, true);
-        let source = Source { view, whole: None, powers: &[] };
+        let source = PieceSource { view, whole: None, powers: &[] };
         let work =
             Work { family: Family::Elementwise, bytes_read: 0, bytes_written: 0, has_vdsp: false };
         let plan = plan(&work, machine(), &Settings::default());

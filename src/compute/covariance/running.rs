@@ -40,7 +40,7 @@ pub struct ColumnsAccumulator {
     kind: OfColumns,
     ddof: usize,
     /// None before the first batch, which says what elements there are.
-    state: Option<Totals>,
+    state: Option<RunningTotals>,
     rows: usize,
     /// Whether an update was interrupted.
     is_broken: bool,
@@ -78,7 +78,7 @@ impl ColumnsAccumulator {
                     got: DataType::Boolean,
                 });
             }
-            let totals = self.state.get_or_insert_with(|| Totals::new(self.kind, x));
+            let totals = self.state.get_or_insert_with(|| RunningTotals::new(self.kind, x));
             let x = totals.checked(x)?;
             self.rows += x.rows();
             memory::push(&mut totals.waiting, x);
@@ -162,7 +162,7 @@ fn check(element: &DataType, width: usize, got: &DataType, got_width: usize) -> 
 }
 
 /// What was seen.
-struct Totals {
+struct RunningTotals {
     element: DataType,
     width: usize,
     /// Whether products are of distances from the mean.
@@ -176,7 +176,7 @@ struct Totals {
     extents: Vec<f64>,
 }
 
-impl Totals {
+impl RunningTotals {
     fn new(kind: OfColumns, x: &Matrix) -> Self {
         let (element, width) = (x.element_type().clone(), x.width());
         let (pieces, waiting, extents) = (Vec::new(), Vec::new(), Vec::new());

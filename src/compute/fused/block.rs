@@ -58,7 +58,7 @@ impl Nulls {
 
 /// Whole rows at some node of a chain.
 #[derive(Clone, Copy)]
-pub(in crate::compute) struct Block<'t> {
+pub(in crate::compute) struct RowTile<'t> {
     /// The number of its first row, and how many there are.
     pub(super) first: usize,
     pub(super) rows: usize,
@@ -72,7 +72,7 @@ pub(in crate::compute) struct Block<'t> {
     pub(super) ahead: &'t [u8],
 }
 
-impl<'t> Block<'t> {
+impl<'t> RowTile<'t> {
     /// The numbers of its elements in the matrix.
     pub(super) fn elements(&self) -> Range<usize> {
         self.first * self.width..(self.first + self.rows) * self.width

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
-use super::{Beside, Block, Step};
+use super::{Beside, RowTile, Step};
 use crate::dispatch::Level;
 use crate::kernel::{Body, Link, Operation, Registers, Simd, With, chain, chain_sum, repeat_each};
 use crate::matrix::{Number, Scratch, steps};
@@ -63,7 +63,7 @@ struct Kept<T> {
 type Operands<'w> = [Beside<'w>; MOST];
 
 impl<T: Number + Registers> Chained<'_, T> {
-    fn operands<'w>(&'w self, tile: &Block<'_>, own: &'w mut [Box<dyn Any>]) -> Operands<'w> {
+    fn operands<'w>(&'w self, tile: &RowTile<'_>, own: &'w mut [Box<dyn Any>]) -> Operands<'w> {
         let mut operands = [Beside::Nothing; MOST];
         for (operand, ((step, _), own)) in operands.iter_mut().zip(self.steps.iter().zip(own)) {
             *operand = step.operand(tile, &mut **own);
@@ -90,7 +90,7 @@ impl<T: Number + Registers> Chained<'_, T> {
     /// Calls `f` with every row of a wide tile, and the steps with the operands of that row.
     fn each_row(
         &self,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         own: &mut [Box<dyn Any>],
         mut f: impl FnMut(usize, &[T], &[Link<'_, T>]),
     ) {
@@ -111,7 +111,7 @@ impl<T: Number + Registers> Chained<'_, T> {
 }
 
 /// Where the next tile lies, in elements, if this one is the matrix itself.
-fn ahead(tile: &Block<'_>) -> usize {
+fn ahead(tile: &RowTile<'_>) -> usize {
     if tile.ahead.is_empty() { 0 } else { tile.rows * tile.width }
 }
 
@@ -125,7 +125,7 @@ impl<T: Number + Registers> Step for Chained<'_, T> {
     fn run(
         &self,
         level: Level,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         workspace: &mut dyn Any,
         out: &mut [u8],
         _: &mut Vec<bool>,
@@ -175,7 +175,7 @@ impl<T: Number + Registers> Step for Chained<'_, T> {
     fn row_sums(
         &self,
         level: Level,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         workspace: &mut dyn Any,
         sums: &mut Vec<f64>,
     ) -> bool {

@@ -36,7 +36,7 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-pub(super) use block::{Block, Nulls};
+pub(super) use block::{Nulls, RowTile};
 pub(crate) use graph::{Link, with_chain};
 pub(super) use pairs::ScoreSink;
 use pass::Fused;
@@ -76,14 +76,14 @@ pub(super) trait Step: Sync {
     fn run(
         &self,
         level: Level,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         workspace: &mut dyn Any,
         out: &mut [u8],
         missing: &mut Vec<bool>,
     ) -> bool;
     /// Writes the sums of the rows of its results, in the order of [`crate::kernel::Sums`], and
     /// nothing else; `false` if it cannot.
-    fn row_sums(&self, _: Level, _: &Block<'_>, _: &mut dyn Any, _: &mut Vec<f64>) -> bool {
+    fn row_sums(&self, _: Level, _: &RowTile<'_>, _: &mut dyn Any, _: &mut Vec<f64>) -> bool {
         false
     }
     /// The same as an operation on registers of elements as they are stored, if there is one.
@@ -91,7 +91,7 @@ pub(super) trait Step: Sync {
         None
     }
     /// What that operation takes beside a tile.
-    fn operand<'w>(&'w self, _: &Block<'_>, _: &'w mut dyn Any) -> Beside<'w> {
+    fn operand<'w>(&'w self, _: &RowTile<'_>, _: &'w mut dyn Any) -> Beside<'w> {
         Beside::Nothing
     }
 }
@@ -117,18 +117,18 @@ pub(super) trait Sink {
     /// Whether tasks must begin at multiples of [`LEAF_ROWS`], and tiles should have some rows.
     fn is_by_columns(&self) -> bool;
     /// One part for each task, which takes some rows, and how it stores what it writes.
-    fn split(&mut self, tasks: &[Range<usize>], store: Store) -> Result<Parts<'_>>;
+    fn split(&mut self, tasks: &[Range<usize>], store: Store) -> Result<SinkParts<'_>>;
     /// The result; `None` if it does not fit.
     fn finish(self: Box<Self>) -> Result<Option<Value>>;
 }
 
 /// What a sink does in each task.
-pub(super) type Parts<'s> = Vec<Box<dyn Part + 's>>;
+pub(super) type SinkParts<'s> = Vec<Box<dyn SinkPart + 's>>;
 
 /// What a sink does in one task.
-pub(super) trait Part: Send {
+pub(super) trait SinkPart: Send {
     /// Takes the next rows. Whether a result does not fit.
-    fn take(&mut self, level: Level, tile: &Block<'_>) -> bool;
+    fn take(&mut self, level: Level, tile: &RowTile<'_>) -> bool;
     /// Whether the sums of rows are all that it needs of a tile.
     fn takes_row_sums(&self) -> bool {
         false

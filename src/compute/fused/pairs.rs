@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::{Block, Nulls, Part, Parts, Sink};
+use super::{Nulls, RowTile, Sink, SinkPart, SinkParts};
 use crate::buffer::Output;
 use crate::compute::pairs::{Paired, Scores};
 use crate::compute::{Metric, Value};
@@ -55,10 +55,10 @@ impl<T: Number, O: Number + Real> Sink for ScoreSink<'_, T, O> {
         false
     }
 
-    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<Parts<'_>> {
+    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<SinkParts<'_>> {
         let Self { metric, y, reader, width, values, missing, .. } = self;
         let mut rest = &mut values[..];
-        let mut parts: Parts<'_> = Vec::new();
+        let mut parts: SinkParts<'_> = Vec::new();
         for rows in tasks {
             let out;
             (out, rest) = rest.split_at_mut(rows.len());
@@ -104,8 +104,8 @@ struct ScorePart<'s, 'a, T: Number, O> {
     missing: &'s Mutex<Vec<usize>>,
 }
 
-impl<T: Number, O: Number + Real> Part for ScorePart<'_, '_, T, O> {
-    fn take(&mut self, level: Level, tile: &Block<'_>) -> bool {
+impl<T: Number, O: Number + Real> SinkPart for ScorePart<'_, '_, T, O> {
+    fn take(&mut self, level: Level, tile: &RowTile<'_>) -> bool {
         let Self { metric, y, reader, width, first, out, x, scratch, sums, found, .. } = self;
         let (metric, width) = (*metric, *width);
         let rows = tile.first..tile.first + tile.rows;

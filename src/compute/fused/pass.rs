@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 use super::chained;
 use super::whole::WholeSink;
-use super::{Block, LEAF_ROWS, Nulls, Parts, Sink, Step, Stepped};
+use super::{LEAF_ROWS, Nulls, RowTile, Sink, SinkParts, Step, Stepped};
 use crate::compute::Value;
 use crate::dispatch::{Family, Level, Plan, Work, machine, run};
 use crate::error::Result;
@@ -142,7 +142,7 @@ impl<'a> Fused<'a> {
         let (of_task, of_tile) = self.rows_of(plan);
         let Self { x, chunks, nodes, mut sinks, .. } = self;
         let ranges: Vec<_> = steps(0..x.rows(), of_task).gather();
-        let mut tasks: Vec<(Range<usize>, Parts<'_>)> =
+        let mut tasks: Vec<(Range<usize>, SinkParts<'_>)> =
             ranges.iter().map(|rows| (rows.clone(), Vec::new())).gather();
         for sink in &mut sinks {
             let parts = sink.split(&ranges, plan.store)?;
@@ -150,7 +150,7 @@ impl<'a> Fused<'a> {
         }
         let failed = AtomicBool::new(false);
         let joined: Vec<_> = (0..nodes.len()).map(|node| joined(&nodes, node)).collect();
-        let pass = Pass {
+        let pass = FusedPass {
             chunks: &chunks,
             nodes: &nodes,
             joined: &joined,
@@ -197,7 +197,7 @@ fn joined<'p>(nodes: &'p [Node<'_>], first: usize) -> Joined<'p> {
 }
 
 /// A pass that is planned.
-struct Pass<'p, 'a> {
+struct FusedPass<'p, 'a> {
     chunks: &'p [(usize, usize, &'a [u8])],
     nodes: &'p [Node<'a>],
     joined: &'p [Joined<'p>],
@@ -214,7 +214,7 @@ struct Pass<'p, 'a> {
 /// What a thread keeps: memory of each step, and buffers that are free.
 struct Workspace {
     steps: Vec<Box<dyn Any>>,
-    free: Vec<Held>,
+    free: Vec<HeldTile>,
     /// Sums of the rows of a tile.
     sums: Vec<f64>,
 }
@@ -232,7 +232,7 @@ impl Workspace {
 
 /// What a step made of a tile.
 #[derive(Default)]
-struct Held {
+struct HeldTile {
     /// Words, so that elements of any type are aligned.
     words: Scratch<u64>,
     bytes: usize,
@@ -240,23 +240,23 @@ struct Held {
 }
 
 /// A tile: of the matrix itself, or held.
-enum Input<'t> {
+enum TileInput<'t> {
     Lent(&'t [u8], &'t [u8]),
-    Held(Held),
+    HeldTile(HeldTile),
 }
 
-impl Input<'_> {
-    fn tile<'t>(&'t self, rows: &Range<usize>, width: usize, nulls: &'t Nulls) -> Block<'t> {
+impl TileInput<'_> {
+    fn tile<'t>(&'t self, rows: &Range<usize>, width: usize, nulls: &'t Nulls) -> RowTile<'t> {
         let (bytes, missing, ahead) = match self {
             Self::Lent(bytes, ahead) => (*bytes, &[][..], *ahead),
-            Self::Held(held) => (held.tile(), &held.missing[..], &[][..]),
+            Self::HeldTile(held) => (held.tile(), &held.missing[..], &[][..]),
         };
-        Block { first: rows.start, rows: rows.len(), width, bytes, nulls, missing, ahead }
+        RowTile { first: rows.start, rows: rows.len(), width, bytes, nulls, missing, ahead }
     }
 }
 
-impl Pass<'_, '_> {
-    fn run_task(&self, rows: Range<usize>, parts: &mut Parts<'_>, workspace: &mut Workspace) {
+impl FusedPass<'_, '_> {
+    fn run_task(&self, rows: Range<usize>, parts: &mut SinkParts<'_>, workspace: &mut Workspace) {
         let row_bytes = self.width * self.size;
         let from = self.chunks.partition_point(|(first, len, _)| first + len <= rows.start);
         for (first, len, bytes) in &self.chunks[from..] {
@@ -267,7 +267,7 @@ impl Pass<'_, '_> {
             for rows in steps(held, self.of_tile) {
                 let (tile, ahead) =
                     bytes[(rows.start - first) * row_bytes..].split_at(rows.len() * row_bytes);
-                self.visit(Fused::ROOT, &rows, Input::Lent(tile, ahead), parts, workspace);
+                self.visit(Fused::ROOT, &rows, TileInput::Lent(tile, ahead), parts, workspace);
             }
         }
     }
@@ -276,8 +276,8 @@ impl Pass<'_, '_> {
         &self,
         node: usize,
         rows: &Range<usize>,
-        input: Input<'_>,
-        parts: &mut Parts<'_>,
+        input: TileInput<'_>,
+        parts: &mut SinkParts<'_>,
         workspace: &mut Workspace,
     ) {
         let Node { nulls, children, sinks, .. } = &self.nodes[node];
@@ -312,19 +312,19 @@ impl Pass<'_, '_> {
             if let Some(input) = &input {
                 let tile = input.tile(rows, width, nulls);
                 memory::extend_from_slice(&mut made.missing, tile.missing);
-                let Held { words, bytes, missing } = &mut made;
+                let HeldTile { words, bytes, missing } = &mut made;
                 let out = &mut pulp::bytemuck::cast_slice_mut(words)[..*bytes];
                 failed |= step.run(self.level, &tile, &mut *workspace.steps[*child], out, missing);
             }
             // A buffer that nobody needs any more is the next one: it is in L1.
             if i + 1 == children.len()
-                && let Some(Input::Held(done)) = input.take()
+                && let Some(TileInput::HeldTile(done)) = input.take()
             {
                 workspace.free.push(done);
             }
-            self.visit(last, rows, Input::Held(made), parts, workspace);
+            self.visit(last, rows, TileInput::HeldTile(made), parts, workspace);
         }
-        if let Some(Input::Held(done)) = input {
+        if let Some(TileInput::HeldTile(done)) = input {
             workspace.free.push(done);
         }
         if failed {
@@ -333,7 +333,7 @@ impl Pass<'_, '_> {
     }
 }
 
-impl Held {
+impl HeldTile {
     fn resize(&mut self, bytes: usize) {
         let words = bytes.div_ceil(8).max(self.words.len());
         memory::resize(&mut self.words, words, 0);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::{Block, LEAF_ROWS, Nulls, Part, Parts, Sink};
+use super::{LEAF_ROWS, Nulls, RowTile, Sink, SinkPart, SinkParts};
 use crate::buffer::{Output, collected, vec_of};
 use crate::compute::reduce::{How, WithReducer, with_reducer};
 use crate::compute::reduction::{FinishAll, RowNodes};
@@ -24,12 +24,13 @@ pub(in crate::compute) fn statistic_sink(
     options: &ReduceOptions,
     nulls: &Nulls,
 ) -> Result<Box<dyn Sink>> {
-    let make = Make { x, per, options: *options, nulls, is_count: statistic == Statistic::Count };
+    let make =
+        MakeSink { x, per, options: *options, nulls, is_count: statistic == Statistic::Count };
     with_reducer((statistic, false), x.element_type(), options, make)
 }
 
 /// Makes the sink, once the types are known.
-struct Make<'a> {
+struct MakeSink<'a> {
     x: &'a Matrix,
     per: Per,
     options: ReduceOptions,
@@ -37,7 +38,7 @@ struct Make<'a> {
     is_count: bool,
 }
 
-impl WithReducer for Make<'_> {
+impl WithReducer for MakeSink<'_> {
     type Out = Box<dyn Sink>;
 
     fn with<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>>(
@@ -111,7 +112,7 @@ impl<T: Number, R: Reducer<T>, F> Reduced<T, R, F> {
     /// The elements of a tile as the reducer wants them, and which are valid if not all are.
     fn tile<'s>(
         &self,
-        tile: &Block<'s>,
+        tile: &RowTile<'s>,
         tiles: &'s mut Tiles<T>,
     ) -> (Tile<'s, T>, Option<&'s [bool]>) {
         let valid = tile.valid(&mut tiles.valid);
@@ -140,11 +141,11 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Sink for RowSin
         false
     }
 
-    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<Parts<'_>> {
+    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<SinkParts<'_>> {
         let Self { reduced, values, counts, valid, .. } = self;
         let (mut values, mut counts, mut valid) =
             (&mut values[..], &mut counts[..], &mut valid[..]);
-        let mut parts: Parts<'_> = Vec::new();
+        let mut parts: SinkParts<'_> = Vec::new();
         for rows in tasks {
             let (own, own_counts, own_valid);
             (own, values) = values.split_at_mut(rows.len().min(values.len()));
@@ -190,8 +191,10 @@ struct RowPart<'s, T: Number, O, R: Reducer<T>, F> {
     nodes: Nodes<R::Node>,
 }
 
-impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Part for RowPart<'_, T, O, R, F> {
-    fn take(&mut self, level: Level, tile: &Block<'_>) -> bool {
+impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> SinkPart
+    for RowPart<'_, T, O, R, F>
+{
+    fn take(&mut self, level: Level, tile: &RowTile<'_>) -> bool {
         let Self { reduced, first, values, counts, valid, tiles, nodes } = self;
         let Reduced { reducer, finish, required, width, .. } = **reduced;
         let at = tile.first - *first..tile.first - *first + tile.rows;
@@ -273,12 +276,12 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Sink for AllSin
         true
     }
 
-    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<Parts<'_>> {
+    fn split(&mut self, tasks: &[Range<usize>], _: Store) -> Result<SinkParts<'_>> {
         let Self { reduced, by_columns, states, .. } = self;
         *states = collected(tasks.iter().map(|_| Vec::new()))?;
         let part = |(rows, state): (&Range<usize>, _)| {
             debug_assert!(rows.start.is_multiple_of(LEAF_ROWS));
-            let part: Box<dyn Part> = Box::new(AllPart {
+            let part: Box<dyn SinkPart> = Box::new(AllPart {
                 reduced,
                 first: rows.start,
                 by_columns: *by_columns,
@@ -328,7 +331,7 @@ impl<T: Number, O: Number, R: Reducer<T>, F: Finish<R::Node, O>> Sink for AllSin
 }
 
 /// The running state of some columns, or of everything, row by row.
-enum Running<T: Number, R: Reducer<T>> {
+enum RunningPart<T: Number, R: Reducer<T>> {
     Columns(Vec<(Range<usize>, R::Many)>, Counts),
     One(R::One, u64),
 }
@@ -338,16 +341,16 @@ struct AllPart<'s, T: Number, R: Reducer<T>, F> {
     first: usize,
     by_columns: bool,
     /// None before the first tile, so that tasks that wait take no memory.
-    running: Option<Running<T, R>>,
+    running: Option<RunningPart<T, R>>,
     tiles: Tiles<T>,
     state: &'s mut Vec<State<R::Node>>,
 }
 
 impl<T: Number, R: Reducer<T>, F: Send + Sync> AllPart<'_, T, R, F> {
-    fn begun(&self) -> Running<T, R> {
+    fn begun(&self) -> RunningPart<T, R> {
         let Reduced { reducer, width, has_nulls, .. } = *self.reduced;
         if !self.by_columns {
-            return Running::One(reducer.one(self.first * width), 0);
+            return RunningPart::One(reducer.one(self.first * width), 0);
         }
         let many = |columns: Range<usize>| {
             let many = reducer.many(columns.len(), self.first, usize::MAX);
@@ -356,23 +359,23 @@ impl<T: Number, R: Reducer<T>, F: Send + Sync> AllPart<'_, T, R, F> {
         let columns = steps(0..width, COLUMN_BLOCK).map(many).gather();
         let counts =
             if has_nulls { Counts::Each(memory::filled(0, width)) } else { Counts::All(0) };
-        Running::Columns(columns, counts)
+        RunningPart::Columns(columns, counts)
     }
 }
 
-impl<T: Number, R: Reducer<T>, F: Send + Sync> Part for AllPart<'_, T, R, F> {
-    fn take(&mut self, level: Level, tile: &Block<'_>) -> bool {
+impl<T: Number, R: Reducer<T>, F: Send + Sync> SinkPart for AllPart<'_, T, R, F> {
+    fn take(&mut self, level: Level, tile: &RowTile<'_>) -> bool {
         let width = self.reduced.width;
         let mut running = self.running.take().unwrap_or_else(|| self.begun());
         let (x, is_valid) = self.reduced.tile(tile, &mut self.tiles);
         match &mut running {
-            Running::One(one, count) => {
+            RunningPart::One(one, count) => {
                 *count += is_valid
                     .map_or(x.x.len(), |valid| valid.iter().filter(|valid| **valid).count())
                     as u64;
                 level.run(FeedOne::<T, R> { one, tile: x });
             }
-            Running::Columns(columns, counts) => {
+            RunningPart::Columns(columns, counts) => {
                 match (&mut *counts, is_valid) {
                     (Counts::All(count), _) => *count += tile.rows,
                     (Counts::Each(counts), None) => {
@@ -401,14 +404,14 @@ impl<T: Number, R: Reducer<T>, F: Send + Sync> Part for AllPart<'_, T, R, F> {
         let has_nulls = self.reduced.has_nulls;
         match self.running {
             None => {}
-            Some(Running::One(one, count)) => {
+            Some(RunningPart::One(one, count)) => {
                 let counts = match has_nulls {
                     true => Counts::Each(vec![count]),
                     false => Counts::All(count as usize),
                 };
                 self.state.push(State { tree: one.into_tree(), counts });
             }
-            Some(Running::Columns(columns, counts)) => {
+            Some(RunningPart::Columns(columns, counts)) => {
                 for (columns, many) in columns {
                     let counts = match &counts {
                         Counts::All(count) => Counts::All(*count),

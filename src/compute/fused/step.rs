@@ -5,7 +5,7 @@ use std::any::Any;
 use arrow_schema::DataType;
 use pulp::bytemuck;
 
-use super::{Beside, Block, Nulls, Stage, Step, Stepped};
+use super::{Beside, Nulls, RowTile, Stage, Step, Stepped};
 use crate::compute::by_rows::{Block as RowBlock, BlockRows};
 use crate::compute::elementwise::{
     AtLevel, Kernel, SecondWorkspace, WithOperation, by_rows, element_nulls, pattern, row_nulls,
@@ -77,7 +77,7 @@ impl<T: Number> Step for ElementStep<'_, T> {
     fn run(
         &self,
         _: Level,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         workspace: &mut dyn Any,
         out: &mut [u8],
         _: &mut Vec<bool>,
@@ -102,7 +102,7 @@ impl<T: Number> Step for ElementStep<'_, T> {
         self.kernel.operation().filter(|_| self.reader.is_same && self.writer.is_same)
     }
 
-    fn operand<'w>(&'w self, tile: &Block<'_>, workspace: &'w mut dyn Any) -> Beside<'w> {
+    fn operand<'w>(&'w self, tile: &RowTile<'_>, workspace: &'w mut dyn Any) -> Beside<'w> {
         let Some(ElementWorkspace { y, .. }) = workspace.downcast_mut::<ElementWorkspace<T>>()
         else {
             return Beside::Nothing;
@@ -168,7 +168,7 @@ impl<T: Number, O: Number, B: RowBlock<T, O>> Step for BlockStep<T, O, B> {
     fn run(
         &self,
         level: Level,
-        tile: &Block<'_>,
+        tile: &RowTile<'_>,
         workspace: &mut dyn Any,
         out: &mut [u8],
         missing: &mut Vec<bool>,

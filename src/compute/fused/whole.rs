@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_schema::DataType;
 
-use super::{Block, Nulls, Part, Parts, Sink};
+use super::{Nulls, RowTile, Sink, SinkPart, SinkParts};
 use crate::compute::Value;
 use crate::dispatch::{Level, Store, simd};
 use crate::error::Result;
@@ -45,7 +45,7 @@ impl Sink for WholeSink<'_> {
         false
     }
 
-    fn split(&mut self, tasks: &[Range<usize>], store: Store) -> Result<Parts<'_>> {
+    fn split(&mut self, tasks: &[Range<usize>], store: Store) -> Result<SinkParts<'_>> {
         let row_bytes = self.x.width() * self.size;
         let mut parts: Vec<WholePart<'_>> = tasks
             .iter()
@@ -78,7 +78,7 @@ impl Sink for WholeSink<'_> {
         }
         // Taken from the last on.
         parts.iter_mut().for_each(|part| part.rest.reverse());
-        Ok(parts.into_iter().map(|part| Box::new(part) as Box<dyn Part>).gather())
+        Ok(parts.into_iter().map(|part| Box::new(part) as Box<dyn SinkPart>).gather())
     }
 
     fn finish(self: Box<Self>) -> Result<Option<Value>> {
@@ -117,8 +117,8 @@ struct WholePart<'s> {
     missing: &'s Mutex<Vec<usize>>,
 }
 
-impl Part for WholePart<'_> {
-    fn take(&mut self, _: Level, tile: &Block<'_>) -> bool {
+impl SinkPart for WholePart<'_> {
+    fn take(&mut self, _: Level, tile: &RowTile<'_>) -> bool {
         debug_assert_eq!(self.next, tile.first);
         self.next += tile.rows;
         // A tile lies in one chunk.

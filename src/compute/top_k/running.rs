@@ -33,12 +33,12 @@ pub struct TopKAccumulator {
     k: usize,
     metric: Metric,
     /// None before the first batch, which says what elements there are.
-    found: Option<Found>,
+    found: Option<Hit>,
     rows: usize,
 }
 
 /// What was found so far.
-struct Found {
+struct Hit {
     element: DataType,
     best: Vec<Best>,
     missing: Option<NullBuffer>,
@@ -77,7 +77,7 @@ impl TopKAccumulator {
                     got: DataType::Boolean,
                 });
             }
-            if let Some(Found { element, .. }) = &self.found
+            if let Some(Hit { element, .. }) = &self.found
                 && element != x.element_type()
             {
                 let (expected, got) = (element.clone(), x.element_type().clone());
@@ -88,16 +88,16 @@ impl TopKAccumulator {
             let passes = Prepared::new(&call as &dyn Driven)?.passes;
             let Nearest { best, missing, is_one, .. } = call.nearest(&passes)?;
             let (element, rows) = (call.x.element_type().clone(), call.x.rows());
-            self.join(Found { element, best, missing, is_one })?;
+            self.join(Hit { element, best, missing, is_one })?;
             self.rows += rows;
             Ok(())
         })
     }
 
     /// Takes what was found in the rows that follow.
-    fn join(&mut self, right: Found) -> Result<()> {
+    fn join(&mut self, right: Hit) -> Result<()> {
         let nothing = Best::new(self.k, self.metric.is_similarity());
-        let left = self.found.get_or_insert_with(|| Found {
+        let left = self.found.get_or_insert_with(|| Hit {
             best: memory::filled(nothing, right.best.len()),
             element: right.element,
             missing: right.missing,
@@ -151,7 +151,7 @@ impl TopKAccumulator {
         run::call("top_k", || {
             let what = "batches";
             let found = self.found.ok_or(Error::Rows { what, expected: 1, got: 0 })?;
-            let Found { element, best, missing, is_one } = found;
+            let Hit { element, best, missing, is_one } = found;
             answer(best, is_one, self.k, missing, real_type(&element))
         })
     }

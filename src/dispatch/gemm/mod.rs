@@ -30,7 +30,7 @@ use crate::memory;
 pub(crate) use pack::Packed;
 use pack::{TileShape, level_of};
 pub(crate) use tile::Native;
-use tile::{OnTiles, Registers, Tile};
+use tile::{MicroTile, OnTiles, Registers};
 
 /// A matrix that lies row by row in a slice, or such a matrix with rows and columns exchanged.
 #[derive(Clone, Copy)]
@@ -282,7 +282,7 @@ impl<T: Gemm> OnTiles<T> for Strips<'_, T> {
             let from = &rows_of_a[some.start..];
             assert!((rows - 1) * depth + len <= from.len(), "gemm: the rows of a strip");
             for panel in packed.panels() {
-                let tile = Tile {
+                let tile = MicroTile {
                     depth: len,
                     a: from.as_ptr(),
                     row_step: depth,
@@ -330,18 +330,18 @@ pub(crate) fn add_products<T: Gemm>(
             return assert!(taken, "gemm: packed columns are few enough for any library");
         }
     };
-    T::at(level, Columns { left, right, is_half, out });
+    T::at(level, ColumnStrips { left, right, is_half, out });
 }
 
 /// The products of packed columns with packed columns.
-struct Columns<'s, T> {
+struct ColumnStrips<'s, T> {
     left: &'s Packed<T>,
     right: &'s Packed<T>,
     is_half: bool,
     out: &'s mut [T],
 }
 
-impl<T: Gemm> OnTiles<T> for Columns<'_, T> {
+impl<T: Gemm> OnTiles<T> for ColumnStrips<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -360,7 +360,7 @@ impl<T: Gemm> OnTiles<T> for Columns<'_, T> {
                     if is_half && panel.first + panel.columns <= first {
                         continue;
                     }
-                    let tile = Tile {
+                    let tile = MicroTile {
                         depth,
                         a: of_rows.elements[some.start..].as_ptr(),
                         row_step: 1,

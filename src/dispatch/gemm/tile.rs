@@ -40,8 +40,8 @@ pub(crate) trait Registers<T>: Copy {
     ///
     /// # Safety
     ///
-    /// As [`Tile`] says.
-    unsafe fn tile(self, vectors: usize, tile: Tile<T>);
+    /// As [`MicroTile`] says.
+    unsafe fn tile(self, vectors: usize, tile: MicroTile<T>);
 }
 
 /// Where a tile's elements are.
@@ -49,7 +49,7 @@ pub(crate) trait Registers<T>: Copy {
 /// To be sound, `a` has elements at `r * row_step + k * depth_step` for every row `r < rows`, where
 /// `rows` is not 0, and every `k < depth`; `b` has `depth` times `vectors` registers; and nothing
 /// else reads or writes `c[r * stride + i]` for `r < rows`, `i < columns`.
-pub(crate) struct Tile<T> {
+pub(crate) struct MicroTile<T> {
     pub(super) depth: usize,
     pub(super) a: *const T,
     pub(super) row_step: usize,
@@ -76,13 +76,13 @@ pub(crate) trait Native: Real {
 
 /// # Safety
 ///
-/// As [`Tile`] says, with `V` registers of columns.
+/// As [`MicroTile`] says, with `V` registers of columns.
 #[inline(always)]
 unsafe fn sums_of<T: Real, S: Registers<T>, const ROWS: usize, const V: usize>(
     simd: S,
-    tile: Tile<T>,
+    tile: MicroTile<T>,
 ) {
-    let Tile { depth, a, row_step, depth_step, mut b, c, stride, rows, columns, adds } = tile;
+    let MicroTile { depth, a, row_step, depth_step, mut b, c, stride, rows, columns, adds } = tile;
     let mut sums = [[simd.splat(T::default()); V]; ROWS];
     let mut rows_of_a = [a; ROWS];
     for r in 0..ROWS {
@@ -171,7 +171,7 @@ macro_rules! registers {
                 $multiply_add
             }
             #[inline(always)]
-            unsafe fn tile(self, vectors: usize, tile: Tile<$t>) {
+            unsafe fn tile(self, vectors: usize, tile: MicroTile<$t>) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match vectors {
@@ -190,7 +190,7 @@ mod x86 {
 
     use pulp::x86::{V3, V4};
 
-    use super::{Registers, Tile, sums_of};
+    use super::{MicroTile, Registers, sums_of};
 
     // Of 32 registers, 24 hold sums; of 16, 12.
     registers!(V4, f64, __m512d: 8, 8 x 3 [1 2], |s, a, b, c|
@@ -213,7 +213,7 @@ mod arm {
 
     use pulp::aarch64::Neon;
 
-    use super::{Registers, Tile, sums_of};
+    use super::{MicroTile, Registers, sums_of};
 
     // Of 32 registers, 16 hold sums: four chains for each of up to four units.
     registers!(Neon, f64, float64x2_t: 2, 4 x 4 [1 2 3], |s, a, b, c|

@@ -28,7 +28,7 @@ pub(super) struct SeriesExport {
 }
 
 /// What a series of ours holds.
-struct Held {
+struct HeldArrays {
     schema: Box<FFI_ArrowSchema>,
     arrays: Box<[*mut FFI_ArrowArray]>,
 }
@@ -44,9 +44,9 @@ impl SeriesExport {
         // All of them before the first is let go of: an error drops those that are there.
         let arrays = arrays.try_gather()?;
         let arrays: Box<[_]> = arrays.into_iter().map(Box::into_raw).gather().into();
-        let held = Box::into_raw(Box::new(Held { schema, arrays }));
+        let held = Box::into_raw(Box::new(HeldArrays { schema, arrays }));
         // SAFETY: just made, and used by nobody else.
-        let Held { schema, arrays } = unsafe { &mut *held };
+        let HeldArrays { schema, arrays } = unsafe { &mut *held };
         Ok(Self {
             field: &raw mut **schema,
             arrays: arrays.as_mut_ptr(),
@@ -65,7 +65,7 @@ impl SeriesExport {
 unsafe extern "C" fn released(series: *mut SeriesExport) {
     // SAFETY: the caller's promise.
     let Some(series) = (unsafe { series.as_mut() }) else { return };
-    let held = std::mem::replace(&mut series.private_data, null_mut()).cast::<Held>();
+    let held = std::mem::replace(&mut series.private_data, null_mut()).cast::<HeldArrays>();
     if series.release.take().is_none() || held.is_null() {
         return;
     }

@@ -54,7 +54,7 @@ pub(in super::super) fn frame_seen(
     width: Option<usize>,
 ) -> PyResult<Seen> {
     let py = frame.py();
-    let columns = Columns::of(frame)?;
+    let columns = FrameColumns::of(frame)?;
     let matrix = match columns.contents.as_slice() {
         // A frame without columns has no type; NumPy's own is float64.
         [] => of_numpy(function, &frame.call_method1(intern!(py, "to_numpy"), ("float64",))?, None),
@@ -80,7 +80,7 @@ pub(in super::super) fn frame_seen(
 
 /// How the numbers of a frame are held; `None` if it is one column of vectors.
 pub(super) fn frame_backend(frame: &Bound<'_, PyAny>) -> PyResult<Option<Backend>> {
-    let columns = Columns::of(frame)?;
+    let columns = FrameColumns::of(frame)?;
     Ok(match columns.contents.as_slice() {
         [one] if one.is_vectors() => None,
         _ => Some(columns.backend()),
@@ -93,12 +93,12 @@ pub(super) fn column_backend(series: &Bound<'_, PyAny>) -> PyResult<Backend> {
 }
 
 /// The columns of a frame. Labels may be anything, and the same twice.
-struct Columns<'py> {
+struct FrameColumns<'py> {
     frame: Bound<'py, PyAny>,
     contents: Vec<Content>,
 }
 
-impl<'py> Columns<'py> {
+impl<'py> FrameColumns<'py> {
     fn of(frame: &Bound<'py, PyAny>) -> PyResult<Self> {
         let dtypes = frame.getattr(intern!(frame.py(), "dtypes"))?;
         let mut columns = Self { frame: frame.clone(), contents: Vec::new() };
