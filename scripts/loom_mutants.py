@@ -52,7 +52,7 @@ MUTANTS = [
         "the guard is made after the jobs were handed out, and a panic passes it",
         "    mine();\n    drop(open);\n",
         "    std::mem::forget(open);\n    mine();\n"
-        "    drop(Open { post, job: &job, is_offered: awake > 0, is_forked });\n",
+        "    drop(OpenOffer { post, job: &job, is_offered: awake > 0, is_forked });\n",
     ),
     ("an offer is not withdrawn", "            self.post.withdraw(self.job);\n", ""),
     ("nobody wakes the caller", "            self.left.notify_all();\n", ""),
