@@ -390,7 +390,7 @@ def _choose(series: Sequence[pl.Series], args: tuple[Any, ...], options: Any) ->
             given[i] = value.new_from_index(0, rows)
     plain = [v for v in given if isinstance(v, pl.Series) and not v.dtype.is_nested()]
     axis = {"axis": 0} if plain and options.get("axis") is None else {}
-    return cast("pl.Series", _native.where(*given, **{**options, **axis})).alias(condition.name)  # type: ignore[arg-type]
+    return cast("pl.Series", _native.where(*given, **{**options, **axis})).alias(condition.name)
 
 
 def _chosen_dtype(types: Sequence[Any], args: tuple[Any, ...]) -> Any:

@@ -352,6 +352,8 @@ impl<T: Number> Chosen<'_, T> {
         let columns = if by_columns { width } else { 1 };
         let len = if by_columns { rows } else { rows * width };
         let mut elements = Vec::with_capacity(columns);
+        // Where the condition is null, in each run: what lies there chooses nothing.
+        let mut unknown = Vec::with_capacity(columns);
         let missing = |c: Option<usize>| -> Result<[Missing; 3]> {
             let condition = Missing::of(&self.condition, part, c)?;
             Ok([condition, Missing::of(&self.x, part, c)?, Missing::of(&self.y, part, c)?])
@@ -366,12 +368,18 @@ impl<T: Number> Chosen<'_, T> {
             };
             let nulls = matrix::from_bits(len, is_valid)?;
             elements.push(Some(nulls).filter(|nulls| nulls.null_count() > 0));
+            unknown.push(condition);
         }
         // A row is null where the condition is, or all that it chose lies in null rows.
         let [condition, x, y] = missing(by_columns.then_some(0))?;
         let is_valid = |row: usize| {
             let at = |c: usize| chosen[if by_columns { c * rows + row } else { row * width + c }];
-            let is_there = |c: usize| !if at(c) != 0 { x.row(row) } else { y.row(row) };
+            let is_unknown = |c: usize| match by_columns {
+                true => unknown[c].element(row, row),
+                false => unknown[0].element(row, row * width + c),
+            };
+            let is_null = |c: usize| if at(c) != 0 { x.row(row) } else { y.row(row) };
+            let is_there = |c: usize| is_unknown(c) || !is_null(c);
             let any = match width {
                 0 => !x.row(row) || !y.row(row),
                 width => (0..width).any(is_there),

@@ -33,6 +33,13 @@ LIKE = {
     "pyarrow fixed-size lists": (FIXED, pa.Array, pa.Array, pa.Array, pa.Array),
     "pyarrow lists": (LISTS, pa.Array, pa.Array, pa.Array, pa.Array),
     "pyarrow large lists": (LISTS.cast(pa.large_list(pa.float64())), *[pa.Array] * 4),
+    "pandas frame of several types": (
+        pd.DataFrame({"a": [1, 3, 4], "b": DATA["b"]}, index=INDEX),
+        pd.DataFrame,
+        pd.Series,
+        pd.Series,
+        pd.DataFrame,
+    ),
     "pyarrow chunks": (
         pa.chunked_array([FIXED[:1], FIXED[1:]]),
         pa.ChunkedArray,
