@@ -144,6 +144,7 @@ pub(crate) const NUMBERS: &str = "elements of an integer or floating-point type"
 
 /// Whether it is a type of numbers that functions compute on, or of yes and no, which count as 1 and
 /// 0.
+#[cfg(any(feature = "datafusion", feature = "python", test))]
 pub(crate) fn is_number(data_type: &DataType) -> bool {
     use DataType::{Boolean, Float16, Float32, Float64};
     data_type.is_integer() || matches!(data_type, Float16 | Float32 | Float64 | Boolean)

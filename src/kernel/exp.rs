@@ -90,7 +90,7 @@ const ROUNDER_32: f32 = (3 << 22) as f32;
 pub(super) const LN2_HIGH_32: f32 = 0.693_145_75;
 pub(super) const LN2_LOW_32: f32 = 1.428_606_8e-6;
 const COEFFICIENTS_32: [f32; 5] =
-    [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_85, 0.001_381_432_1];
+    [0.499_999_94, 0.166_665_2, 0.041_668_4, 0.008_368_85, 0.001_381_432];
 
 /// `e` to the power of a float32, less than 1 ulp off.
 #[inline(always)]
