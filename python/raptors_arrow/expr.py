@@ -422,7 +422,7 @@ def _method(name: str) -> Callable[..., Expr]:
         except TypeError as error:
             raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
         given = tuple(bound.pop(place) for place in names if place in bound)
-        if function.by_name and given[-1:] == (None,):
+        if function.by_name and given and given[-1] is None:
             given = given[:-1]  # no weights
         return Expr(name, (self, *given), bound)
 

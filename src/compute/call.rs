@@ -329,7 +329,8 @@ impl<'a> Call<'a> {
     pub(super) fn operand_of_all(&self, i: usize) -> Result<Operand<'a>> {
         let is_number = |value: &Value| matches!(value, Value::Matrix(m) if !m.is_vector());
         match self.held(i)? {
-            Some(vector) if !self.arguments.iter().any(is_number) => {
+            // One value is one for all, as elsewhere.
+            Some(vector) if vector.rows() != 1 && !self.arguments.iter().any(is_number) => {
                 Ok(Operand::held_column(vector))
             }
             _ => self.operand(i),

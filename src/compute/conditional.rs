@@ -371,20 +371,25 @@ impl<T: Number> Chosen<'_, T> {
             unknown.push(condition);
         }
         // A row is null where the condition is, or all that it chose lies in null rows.
-        let [condition, x, y] = missing(by_columns.then_some(0))?;
+        let all = || part.first..part.first + rows;
+        let condition = row_nulls(&self.condition, all())?;
+        let (x, y) = (row_nulls(&self.x, all())?, row_nulls(&self.y, all())?);
+        let is_missing = |nulls: &Option<NullBuffer>, row: usize| {
+            nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+        };
         let is_valid = |row: usize| {
             let at = |c: usize| chosen[if by_columns { c * rows + row } else { row * width + c }];
             let is_unknown = |c: usize| match by_columns {
                 true => unknown[c].element(row, row),
                 false => unknown[0].element(row, row * width + c),
             };
-            let is_null = |c: usize| if at(c) != 0 { x.row(row) } else { y.row(row) };
+            let is_null = |c: usize| is_missing(if at(c) != 0 { &x } else { &y }, row);
             let is_there = |c: usize| is_unknown(c) || !is_null(c);
             let any = match width {
-                0 => !x.row(row) || !y.row(row),
+                0 => !is_missing(&x, row) || !is_missing(&y, row),
                 width => (0..width).any(is_there),
             };
-            any && !condition.row(row)
+            any && !is_missing(&condition, row)
         };
         let nulls = matrix::from_bits(rows, is_valid)?;
         Ok(ChunkNulls { rows: Some(nulls).filter(|nulls| nulls.null_count() > 0), elements })

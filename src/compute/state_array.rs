@@ -16,7 +16,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int8Type, Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float32Array, Float64Array, Int8Array, Int32Array,
-    Int64Array, LargeListArray, StringArray, StructArray,
+    Int64Array, LargeListArray, StringArray, StructArray, downcast_integer_array,
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
@@ -389,7 +389,7 @@ fn word_at(kind: Word, from: &ArrayRef, i: usize) -> Result<u64> {
 struct Texts<'a> {
     values: &'a ArrayRef,
     /// Which of the values each row has, if they are a dictionary.
-    keys: Option<Vec<usize>>,
+    keys: Option<&'a dyn Array>,
     all: &'a ArrayRef,
 }
 
@@ -397,7 +397,7 @@ impl<'a> Texts<'a> {
     fn new(all: &'a ArrayRef) -> Result<Self> {
         let (values, keys) = match all.as_any_dictionary_opt() {
             Some(dictionary) if !dictionary.values().is_empty() => {
-                (dictionary.values(), Some(dictionary.normalized_keys()))
+                (dictionary.values(), Some(dictionary.keys()))
             }
             _ => (all, None),
         };
@@ -410,8 +410,9 @@ impl<'a> Texts<'a> {
     }
 
     fn get(&self, row: usize) -> Result<&'a str> {
-        let at = self.keys.as_ref().map_or(row, |keys| keys[row]);
-        if self.all.is_null(row) || self.values.is_null(at) {
+        // What lies under a null may be any number.
+        let at = self.keys.filter(|_| !self.all.is_null(row)).map_or(row, |keys| key(keys, row));
+        if self.all.is_null(row) || at >= self.values.len() || self.values.is_null(at) {
             return Err(refused("a description of the statistic", "null"));
         }
         Ok(match self.values.data_type() {
@@ -420,4 +421,12 @@ impl<'a> Texts<'a> {
             _ => self.values.as_string::<i32>().value(at),
         })
     }
+}
+
+/// A key of a dictionary.
+fn key(keys: &dyn Array, row: usize) -> usize {
+    downcast_integer_array!(
+        keys => usize::try_from(keys.value(row)).unwrap_or(usize::MAX),
+        _ => usize::MAX
+    )
 }

@@ -21,7 +21,7 @@ pub struct Call {
     pub other: Arc<Other>,
     pub settings: Settings,
     arguments: Vec<Value>,
-    options: Options,
+    pub options: Options,
 }
 
 impl Call {

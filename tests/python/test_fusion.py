@@ -80,6 +80,8 @@ STEPS = {
     "round": lambda f, c, d, x: f("round", x, 1),
     "smaller": lambda f, c, d, x: f("minimum", x, d.row),
     "fill": lambda f, c, d, x: f("fill_null", x, 1),
+    "running": lambda f, c, d, x: f("cumsum", x, axis=1),
+    "chosen": lambda f, c, d, x: f("where", x, 2, d.row),
     "denan": lambda f, c, d, x: f("nan_to_null", x),
     "normalize": lambda f, c, d, x: f("normalize", x),
     "softmax": lambda f, c, d, x: f("softmax", x),

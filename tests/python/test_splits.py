@@ -108,9 +108,10 @@ def test_any_chunking_gives_the_answer_or_the_error_of_the_whole(
     for options in choices(function):
         others = seconds(kinds[0], rows, [], column, element) if kinds else [((), {})]
         apart = seconds(kinds[0], rows, cuts, column, element) if kinds else [((), {})]
+        last = [1] * (len(kinds) - 1)
         for (beside, more), (beside_split, _) in zip(others, apart, strict=True):
-            expected = outcome(lambda: function(whole, *beside, **options, **more))  # noqa: B023
-            got = outcome(lambda: function(split, *beside_split, **options, **more))  # noqa: B023
+            expected = outcome(lambda: function(whole, *beside, *last, **options, **more))  # noqa: B023
+            got = outcome(lambda: function(split, *beside_split, *last, **options, **more))  # noqa: B023
             assert got == expected, (options, more)
 
 
@@ -150,10 +151,11 @@ def test_both_engines_of_polars_give_the_answer_of_the_whole(name, pieces, kind,
             return type(error)
 
     kinds = function.argument_kinds[1:]
+    last = [1] * (len(kinds) - 1)
     with pl.Config() as config:
         config.set_streaming_chunk_size(morsel)
         for options in choices(function):
-            for args in [[y] for y in EXPRESSIONS[kinds[0]]] if kinds else [[]]:
+            for args in [[y, *last] for y in EXPRESSIONS[kinds[0]]] if kinds else [[]]:
                 expression = getattr(pl.col("emb").raptors, name)(*args, **options)
                 expected = collected(whole, "in-memory", expression)
                 for lazy in (split, chunks):

@@ -207,7 +207,7 @@ def test_nulls_zeros_and_what_is_refused():
         ra.mean(x, axis=0, weights=[1, 2])
     with pytest.raises(ra.RaptorsTypeError, match='min: no option "weights"'):
         ra.min(x, axis=0, weights=[1, 2, 3])
-    with pytest.raises(ra.RaptorsTypeError, match="expected at most 2 arguments by place"):
+    with pytest.raises(ra.RaptorsTypeError, match="expected at most 2 positional arguments"):
         ra.mean(x, 0, [1, 2, 3])
     ragged = pa.array([[1.0], [1.0, 2.0]])
     with pytest.raises(ra.RaptorsValueError, match="row 1"):

@@ -4,7 +4,7 @@
 >>> import raptors_arrow as ra
 >>> con = duckdb.connect()
 >>> names = ra.duckdb.register(con)
->>> con.sql("SELECT raptors_norm([3, 4]::FLOAT[2])").fetchall()
+>>> con.sql("SELECT raptors_norm_axis1([3, 4]::FLOAT[2])").fetchall()
 [(5.0,)]
 
 Functions are declared on lists, ``FLOAT[]`` and ``DOUBLE[]``, which take arrays of any width
@@ -56,8 +56,8 @@ def register(con: "DuckDBPyConnection") -> tuple[str, ...]:
 
     ``raptors_dot(x, y)`` and all others take ``FLOAT[]`` and ``DOUBLE[]``, and arrays of any width;
     integers are taken as ``DOUBLE[]``. The second operand of arithmetic is a column of vectors or
-    one number for each row. ``raptors_norm_ord1`` and ``raptors_norm_ordinf`` are the other norms,
-    and reductions are those of each row.
+    one number for each row. Reductions are those of each row, as in ``raptors_mean_axis1``;
+    ``raptors_norm_ord1_axis1`` and ``raptors_norm_ordinf_axis1`` are the other norms.
 
     Parameters
     ----------

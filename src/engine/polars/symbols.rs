@@ -42,12 +42,10 @@ macro_rules! symbols {
 
 symbols! {
     "sum" "mean" "min" "max" "count" "var" "std" "norm" "median" "quantile" "argmin" "argmax"
-    "sum_axis0" "mean_axis0" "mean_axis1"
-    "add" "subtract" "multiply" "divide" "minimum" "maximum" "broadcast_add" "scale"
-    "negate" "abs" "square" "sqrt" "exp" "log" "power" "sign" "round" "clip" "cast"
-    "greater" "greater_equal" "less" "less_equal" "equal" "not_equal" "isnan" "isfinite"
-    "is_null" "fill_null" "nan_to_null" "cumsum"
-    "dot" "cosine_similarity" "l2_distance" "l1_distance"
-    "normalize" "standardize" "center" "minmax_scale" "softmax"
-    "matmul" "pairwise"
+    "sum_axis0" "mean_axis0" "mean_axis1" "add" "subtract" "multiply" "divide" "minimum" "maximum"
+    "broadcast_add" "scale" "negate" "abs" "square" "sqrt" "exp" "log" "power" "sign" "round"
+    "cumsum" "clip" "where" "greater" "greater_equal" "less" "less_equal" "equal" "not_equal"
+    "isnan" "is_null" "fill_null" "nan_to_null" "isfinite" "dot" "cosine_similarity" "l2_distance"
+    "l1_distance" "normalize" "standardize" "center" "minmax_scale" "softmax" "matmul" "pairwise"
+    "cast"
 }
