@@ -338,7 +338,8 @@ fn what_is_no_pickle_of_one_text_is_refused_and_never_read_past_its_end() {
     refused(with(15, b'C'), "another key than \"call\"");
     refused(with(good.len() - 2, b'u'), "opcode 0x75 where a dict of one item was expected");
     refused(pickled("[1]"), "lack serial");
-    refused(pickled(&BY_ROW.replace('1', "[1]")), "have [1] for option axis");
+    refused(pickled(&BY_ROW.replace('1', "{}")), "have {} for option axis");
+    refused(pickled(&BY_ROW.replace('1', "[{}]")), "have [{}] for option axis");
     let operand = |json: &str| pickled(&BESIDE.replace("\"column\"", json));
     refused(operand("7"), "no value of an operand");
     refused(operand(r#"{"float":"00"}"#), "no value of an operand");
