@@ -128,8 +128,11 @@ fn one_vector_is_refused_where_rows_are_vectors() {
         for function in list_functions() {
             let kinds: Vec<ArgumentKind> = function.arguments.iter().map(|a| a.kind).collect();
             let mut arguments = vec![x.clone()];
-            if function.arguments.get(1).is_some_and(|y| !y.optional) {
-                arguments.push(match kinds[1] {
+            for (argument, kind) in function.arguments.iter().zip(&kinds).skip(1) {
+                if argument.optional {
+                    continue;
+                }
+                arguments.push(match kind {
                     ArgumentKind::Operand | ArgumentKind::Number => Value::from(2.0),
                     ArgumentKind::Row => Value::Vector(vector(&[Some(1.0)])),
                     _ => Value::from(matrix.clone()),

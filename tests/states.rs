@@ -153,10 +153,10 @@ fn what_is_no_state_is_refused_by_name() -> Result<(), Error> {
         Err(error) => error.to_string(),
     };
     assert_eq!(message(&state), "taken");
-    let newer = with(&state, "version", Arc::new(Int32Array::from(vec![2])));
+    let newer = with(&state, "version", Arc::new(Int32Array::from(vec![3])));
     assert_eq!(
         message(&newer),
-        "from_state: expected a state of version 1 or older, got version 2; a newer raptors-arrow \
+        "from_state: expected a state of version 2 or older, got version 3; a newer raptors-arrow \
          made it: update this one"
     );
     let value = state.column_by_name("value").expect("a field").as_list::<i64>();

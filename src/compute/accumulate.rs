@@ -279,6 +279,9 @@ pub(super) enum Sequences<T: Number, R: Reducer<T>> {
     Columns(Running<T, R>),
 }
 
+/// Elements between two questions whether to go on, about: a millisecond.
+const ELEMENTS_OF_A_STEP: usize = 1 << 18;
+
 impl<T: Number, R: Reducer<T>> Sequences<T, R> {
     pub(super) fn new(reducer: R, per: Per, columns: usize) -> Self {
         match per {
@@ -287,18 +290,29 @@ impl<T: Number, R: Reducer<T>> Sequences<T, R> {
         }
     }
 
-    /// Takes the next rows.
+    /// Takes the next rows, while it is to go on.
     pub(super) fn update<S: Source<T>>(
         &mut self,
         level: Level,
         source: &S,
         columns: Range<usize>,
         workspace: &mut TileWorkspace<T>,
+        go_on: &dyn Fn() -> bool,
     ) {
         let (rows, width) = (source.rows(), source.width());
-        match self {
-            Self::One(one) => one.update(level, source, 0..rows * width, workspace),
-            Self::Columns(all) => all.update(level, source, (0..rows, columns), None, workspace),
+        let step = ELEMENTS_OF_A_STEP.div_ceil(columns.len().max(1));
+        for rows in steps(0..rows, step) {
+            match self {
+                Self::One(one) => {
+                    one.update(level, source, rows.start * width..rows.end * width, workspace);
+                }
+                Self::Columns(all) => {
+                    all.update(level, source, (rows, columns.clone()), None, workspace);
+                }
+            }
+            if !go_on() {
+                return;
+            }
         }
     }
 
@@ -373,8 +387,9 @@ where
     fn update(&mut self, x: &Matrix, weights: Option<&Aligned<'_>>, plan: &Plan) -> Result<()> {
         let (source, level) = (weighted::<T>(x, weights)?, plan.level(machine()));
         let tasks = self.groups.iter().cloned().zip(&mut self.sequences).gather();
-        run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
-            sequences.update(level, &source, columns, workspace);
+        run::each_while(plan, tasks, TileWorkspace::default, |workspace, task, go_on| {
+            let (columns, sequences) = task;
+            sequences.update(level, &source, columns, workspace, go_on);
         })
     }
 

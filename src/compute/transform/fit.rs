@@ -233,8 +233,9 @@ impl<T: Number + Real, M: Measure<T> + Send> Measuring for Measured<T, M> {
     fn update(&mut self, x: &Matrix, plan: &Plan) -> Result<()> {
         let (view, level) = (x.view::<T>()?, plan.level(machine()));
         let tasks = self.sequences.iter_mut().gather();
-        run::each(plan, tasks, TileWorkspace::default, |workspace, (columns, sequences)| {
-            sequences.update(level, &view, columns.clone(), workspace);
+        run::each_while(plan, tasks, TileWorkspace::default, |workspace, task, go_on| {
+            let (columns, sequences) = task;
+            sequences.update(level, &view, columns.clone(), workspace, go_on);
         })
     }
 
