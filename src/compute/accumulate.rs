@@ -260,6 +260,10 @@ impl WithReducer for Begun {
         to: &DataType,
     ) -> Result<Box<dyn Accumulate>> {
         let (reducer, per) = (how.reducer, self.0.per);
+        if per == Per::Column {
+            // The states of many columns are many small vectors.
+            memory::headroom(self.0.width.saturating_mul(4 * size_of::<R::Node>() + 128));
+        }
         let groups: Vec<_> = columns_of(per, self.0.width).gather();
         let sequences =
             groups.iter().map(|group| Sequences::new(reducer, per, group.len())).gather();

@@ -20,7 +20,7 @@ use crate::matrix::{
     self, Bits, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, Writer, size_of_element,
     steps,
 };
-use crate::memory;
+use crate::memory::{self, Gather as _};
 
 /// `x` where the condition holds, `y` elsewhere. Each is a number, a row, a column or a matrix; the
 /// first of the condition, `x` and `y` that is a matrix says how many rows and columns there are,
@@ -273,7 +273,7 @@ impl<T: Number> Chosen<'_, T> {
         let flags = |part: &Part<'_, f64>| {
             Output::<u8>::new(if has_nulls { part.rows * part.width } else { 0 })
         };
-        let mut chosen: Vec<Output<u8>> = view.parts.iter().map(flags).collect::<Result<_>>()?;
+        let mut chosen: Vec<Output<u8>> = view.parts.iter().map(flags).try_gather()?;
         let step = (self.plan.task_bytes / (4 * size_of::<T>())).next_multiple_of(TILE);
         let mut tasks = Vec::new();
         for ((part, chosen), runs) in view.parts.iter().zip(&mut chosen).zip(result.runs()) {
@@ -295,13 +295,13 @@ impl<T: Number> Chosen<'_, T> {
         if !has_nulls {
             let none = |part: &Part<'_, f64>| {
                 let columns = if part.is_by_columns() { part.width } else { 1 };
-                Ok(ChunkNulls { rows: None, elements: vec![None; columns] })
+                Ok(ChunkNulls { rows: None, elements: memory::filled(None, columns) })
             };
             return result.finish(view.parts.iter().map(none), false);
         }
         let parts = view.parts.iter().zip(&chosen);
         let nulls = parts.map(|(part, chosen)| self.nulls(part, chosen));
-        let nulls: Vec<ChunkNulls> = nulls.collect::<Result<_>>()?;
+        let nulls: Vec<ChunkNulls> = nulls.try_gather()?;
         // Values under nulls never leave.
         for ((part, nulls), runs) in view.parts.iter().zip(&nulls).zip(result.runs()) {
             for (column, out) in runs {
@@ -351,9 +351,9 @@ impl<T: Number> Chosen<'_, T> {
         let (rows, width) = (part.rows, part.width);
         let columns = if by_columns { width } else { 1 };
         let len = if by_columns { rows } else { rows * width };
-        let mut elements = Vec::with_capacity(columns);
+        let mut elements = memory::with_capacity(columns);
         // Where the condition is null, in each run: what lies there chooses nothing.
-        let mut unknown = Vec::with_capacity(columns);
+        let mut unknown = memory::with_capacity(columns);
         let missing = |c: Option<usize>| -> Result<[Missing; 3]> {
             let condition = Missing::of(&self.condition, part, c)?;
             Ok([condition, Missing::of(&self.x, part, c)?, Missing::of(&self.y, part, c)?])

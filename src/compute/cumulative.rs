@@ -26,7 +26,7 @@ use crate::kernel::{Accumulate, running, running_columns};
 use crate::matrix::{
     self, ChunkNulls, Like, Matrix, Number, Part, Scratch, TILE, Writer, size_of_element, steps,
 };
-use crate::memory;
+use crate::memory::{self, Gather as _};
 
 /// The sum of each element and all before it in its column, or in its row. Floats are added in
 /// float64 and rounded to their type for each result; integers are checked, and come out as int64 or
@@ -140,7 +140,7 @@ impl Cumsum<'_> {
         let writer = T::writer(&self.to).ok_or_else(|| matrix::unaccepted(&self.to))?;
         let size = writer.size;
         let mut result = Like::new(x, &self.to, size)?;
-        let nulls = view.parts.iter().map(|part| nulls_of(x, part)).collect::<Result<Vec<_>>>()?;
+        let nulls = view.parts.iter().map(|part| nulls_of(x, part)).try_gather()?;
         let level = plan.level(machine());
         let running = Running { x, writer, level, plan, failed: AtomicUsize::new(usize::MAX) };
         let parts = view.parts.iter().zip(&nulls).zip(result.runs());
@@ -150,7 +150,7 @@ impl Cumsum<'_> {
                 let at_once = (plan.task_bytes / row_bytes).max(1);
                 let mut tasks = Vec::new();
                 for ((part, nulls), runs) in parts {
-                    let mut runs: Vec<&mut [u8]> = runs.map(|(_, out)| out).collect();
+                    let mut runs: Vec<&mut [u8]> = runs.map(|(_, out)| out).gather();
                     for rows in steps(0..part.rows, at_once) {
                         let mut out = Vec::new();
                         memory::reserve(&mut out, runs.len());
@@ -161,7 +161,7 @@ impl Cumsum<'_> {
                             };
                             let (own, rest) = std::mem::take(run).split_at_mut(bytes);
                             *run = rest;
-                            out.push(own);
+                            memory::push(&mut out, own);
                         }
                         let columns = 0..out.len();
                         memory::push(&mut tasks, Task { part, nulls, rows, columns, out });
@@ -171,12 +171,12 @@ impl Cumsum<'_> {
             }
             Per::Column | Per::Matrix if x.is_by_columns() => {
                 let mut tasks: Vec<Vec<Task<'_, '_, T>>> =
-                    (0..x.width()).map(|_| Vec::new()).collect();
+                    (0..x.width()).map(|_| Vec::new()).gather();
                 for ((part, nulls), runs) in parts {
                     for (c, out) in runs {
                         let c = c.unwrap_or(0);
                         let (rows, columns, out) = (0..part.rows, c..c + 1, vec![out]);
-                        tasks[c].push(Task { part, nulls, rows, columns, out });
+                        memory::push(&mut tasks[c], Task { part, nulls, rows, columns, out });
                     }
                 }
                 running.down_each(tasks)?;
@@ -184,10 +184,10 @@ impl Cumsum<'_> {
             Per::Column | Per::Matrix => {
                 let task = |((part, nulls), runs): ((_, _), _)| {
                     let part: &Part<'_, T> = part;
-                    let out = Iterator::map(runs, |(_, out)| out).collect();
+                    let out = Iterator::map(runs, |(_, out)| out).gather();
                     Task { part, nulls, rows: 0..part.rows, columns: 0..part.width, out }
                 };
-                running.down_all(parts.map(task).collect())?;
+                running.down_all(parts.map(task).gather())?;
             }
         }
         let failed = running.failed.into_inner();
@@ -201,7 +201,7 @@ impl Cumsum<'_> {
 fn nulls_of<T: Number>(x: &Matrix, part: &Part<'_, T>) -> Result<ChunkNulls> {
     let rows = part.first..part.first + part.rows;
     let elements = match part.is_by_columns() {
-        true => (0..part.width).map(|c| x.column_nulls(c, rows.clone())).collect::<Result<_>>()?,
+        true => (0..part.width).map(|c| x.column_nulls(c, rows.clone())).try_gather()?,
         false => vec![x.element_nulls(rows.clone())?],
     };
     Ok(ChunkNulls { rows: x.row_nulls(rows)?, elements })

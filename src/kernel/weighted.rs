@@ -18,6 +18,7 @@ use super::scale::{Nodes, Partial, Scale};
 use super::sum::LEAF;
 use super::terms::Spread;
 use super::{LANES, Mean, Simd, fold};
+use crate::memory::{self, Gather as _};
 
 /// What is added up of an element and its weight.
 pub(crate) trait Weigh<const N: usize>: Copy + Send + Sync + 'static {
@@ -146,9 +147,9 @@ impl<K: Weigh<N>, const N: usize> Reducer<f64> for WeighedSums<K, N> {
             terms: self.0,
             width,
             at: 0,
-            lanes: std::array::from_fn(|_| vec![-0.0; LANES * width]),
-            shifts: vec![0.0; if K::SHIFTED { LANES * width } else { 0 }],
-            limits: vec![NO_SHIFT; if K::SHIFTED { LANES * width } else { 0 }],
+            lanes: std::array::from_fn(|_| memory::filled(-0.0, LANES * width)),
+            shifts: memory::filled(0.0, if K::SHIFTED { LANES * width } else { 0 }),
+            limits: memory::filled(NO_SHIFT, if K::SHIFTED { LANES * width } else { 0 }),
             tree: Tree::new(width, first / LEAF),
         }
     }
@@ -265,7 +266,7 @@ impl<K: Weigh<N>, const N: usize> WeighedMany<K, N> {
             let shift = if K::SHIFTED { self.shifts[c] } else { 0.0 };
             self.terms.node(std::array::from_fn(|n| sum(n, c)), shift)
         });
-        let nodes = Nodes::plain(nodes.collect());
+        let nodes = Nodes::plain(nodes.gather());
         self.tree.push(WeighedSums(self.terms), 1, Some(nodes));
         self.lanes.iter_mut().for_each(|lanes| lanes.fill(-0.0));
         self.shifts.fill(0.0);

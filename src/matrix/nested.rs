@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, FieldRef};
 use crate::buffer::vec_with_capacity;
 use crate::compute::is_number;
 use crate::error::{Error, Result};
+use crate::memory::Gather as _;
 
 /// Whether columns of a type can be seen as a matrix once they are [lists](as_lists).
 pub(crate) fn can_be_lists(data_type: &DataType) -> bool {
@@ -51,19 +52,17 @@ pub(crate) fn as_lists(
         return Ok((field, arrays));
     }
     let made: Vec<ArrayRef> = match field.data_type() {
-        DataType::ListView(_) => arrays
-            .iter()
-            .map(|array| of_views(array.as_list_view::<i32>()))
-            .collect::<Result<_>>()?,
-        DataType::LargeListView(_) => arrays
-            .iter()
-            .map(|array| of_views(array.as_list_view::<i64>()))
-            .collect::<Result<_>>()?,
+        DataType::ListView(_) => {
+            arrays.iter().map(|array| of_views(array.as_list_view::<i32>())).try_gather()?
+        }
+        DataType::LargeListView(_) => {
+            arrays.iter().map(|array| of_views(array.as_list_view::<i64>())).try_gather()?
+        }
         _ => {
             // All chunks have the shape of the first row that is there.
             let mut sizes = Vec::new();
             arrays.iter().for_each(|array| shape_of(array, 0, &mut sizes));
-            arrays.iter().map(|array| fixed(array, &sizes)).collect::<Result<_>>()?
+            arrays.iter().map(|array| fixed(array, &sizes)).try_gather()?
         }
     };
     let data_type = match made.first() {

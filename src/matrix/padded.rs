@@ -8,6 +8,7 @@ use super::{
 use crate::buffer::{Output, vec_of};
 use crate::dispatch::run;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Elements that are moved before an interrupt is looked at.
 const AT_ONCE: usize = 1 << 18;
@@ -31,7 +32,7 @@ impl Ragged {
         let element = self.element_type().clone();
         let size = size_of_element(&element).unwrap_or(0);
         let filling = bytes_of(&element, fill)?;
-        let mut parts = Vec::with_capacity(self.chunk_count());
+        let mut parts = memory::with_capacity(self.chunk_count());
         let mut first = 0;
         for index in 0..self.chunk_count() {
             let (rows, column) = self.chunk_elements(index);

@@ -182,7 +182,7 @@ impl<S, W> Weighted<S, W> {
     {
         let Some(weights) = &self.weights else { return };
         let mut workspace = TileWorkspace::<T>::default();
-        let all = vec![true; TILE.max(columns.len())];
+        let all = memory::filled(true, TILE.max(columns.len()));
         for rows in steps(rows, (TILE / columns.len().max(1)).max(1)) {
             let piece = Piece::Block(rows, columns.clone());
             let len = piece.len();
