@@ -108,12 +108,14 @@ fn report_aborts() {
     unsafe { libc::signal(libc::SIGABRT, handler) };
 }
 
-/// Ends a call once at each of its allocations; says how many of them were refused for good.
+/// Ends a call at each of its first allocations, and at some of many more; says how many of them were
+/// refused for good.
 fn refused_one_by_one(what: &str, run: impl Fn() -> Result<Value, Error>) -> usize {
     let raw = |value: Result<Value, Error>| value.ok().map(|value| Raw::of(&value));
     let expected = raw(run());
     let mut refused = 0;
-    for k in 0.. {
+    let all = std::iter::successors(Some(0), |k: &usize| Some(k + 1 + k / 6));
+    for k in all {
         release_unused();
         *RUNS.lock().unwrap() = format!("allocation {k} of {what}\n");
         let used = pool_stats().unwrap().used_bytes;

@@ -426,7 +426,7 @@ impl<'a> Texts<'a> {
 /// A key of a dictionary.
 fn key(keys: &dyn Array, row: usize) -> usize {
     downcast_integer_array!(
-        keys => usize::try_from(keys.value(row)).unwrap_or(usize::MAX),
+        keys => keys.value(row) as usize,
         _ => usize::MAX
     )
 }
