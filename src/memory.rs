@@ -90,9 +90,9 @@ pub(crate) fn push<T>(vec: &mut Vec<T>, item: T) {
 #[inline]
 pub(crate) fn extend<T>(vec: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
     let items = items.into_iter();
-    let (least, most) = items.size_hint();
-    reserve(vec, least);
-    if most == Some(least) {
+    let (min, max) = items.size_hint();
+    reserve(vec, min);
+    if max == Some(min) {
         vec.extend(items);
     } else {
         items.for_each(|item| push(vec, item));

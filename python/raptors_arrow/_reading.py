@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from queue import Queue
+from queue import Empty, Queue
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -49,7 +49,7 @@ class Ahead:
         self._stopped = Event()
         self._thread = Thread(target=self._read, name="raptors-read-ahead", daemon=True)
         #: The file of the batch that was given last, if it is of one, and the rows before it.
-        self._place: tuple[str | None, int] = (None, 0)
+        self._batch_of: tuple[str | None, int] = (None, 0)
         self._next = 0
         self._peeked: Any = None
 
@@ -61,7 +61,7 @@ class Ahead:
         self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
         self._stop(kind)
-        file, row = self._place
+        file, row = self._batch_of
         if isinstance(error, RaptorsError) and (file or row):
             # The rows of a batch are counted from 0 on.
             where = [file] if file else []
@@ -100,23 +100,31 @@ class Ahead:
     def is_at_end(self) -> bool:
         """Wait for the next batch, and say whether there is none."""
         if self._peeked is None:
-            self._peeked = self._queue.get()
+            self._peeked = self._next_read()
         _, batch, error = self._peeked
         return error is None and batch is self._END
 
+    def _next_read(self) -> Any:
+        # A signal that comes just before a wait without end does not end it: Ctrl-C would be lost.
+        while True:
+            try:
+                return self._queue.get(timeout=0.1)
+            except Empty:
+                continue
+
     def _given(self) -> Iterator[Any]:
         while True:
-            taken, self._peeked = self._peeked or self._queue.get(), None
+            taken, self._peeked = self._peeked or self._next_read(), None
             file, *batch, error = taken
             del taken
             if error is not None:
-                self._place = (None, 0)  # the producer's own
+                self._batch_of = (None, 0)  # the producer's own
                 raise error
             if batch[0] is self._END:
                 return
-            if file != self._place[0]:
+            if file != self._batch_of[0]:
                 self._next = 0
-            self._place = (file, self._next)
+            self._batch_of = (file, self._next)
             self._next += batch[0].num_rows
             yield batch.pop()  # which is held by whoever asked for it alone
 

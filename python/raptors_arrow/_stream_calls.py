@@ -46,7 +46,7 @@ def _sorted(
             f"{name}: expected no width for a stream, whose columns have their own types"
         )
     names = (*function.arguments, *function.by_name)
-    given = [bound.pop(place) for place in names if bound.get(place) is not None]
+    given = [bound.pop(own) for own in names if bound.get(own) is not None]
     return given[0], given[1:], bound
 
 

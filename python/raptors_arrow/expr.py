@@ -421,7 +421,7 @@ def _method(name: str) -> Callable[..., Expr]:
             bound = own.bind(*args, **options).arguments
         except TypeError as error:
             raise RaptorsTypeError(f"{name}: {error}; its signature is {name}{own}") from None
-        given = tuple(bound.pop(place) for place in names if place in bound)
+        given = tuple(bound.pop(own) for own in names if own in bound)
         if function.by_name and given and given[-1] is None:
             given = given[:-1]  # no weights
         return Expr(name, (self, *given), bound)

@@ -156,7 +156,7 @@ def _aligned(pa: Any, lists: Any, weights: Any, at: tuple[Any, Any], row: int) -
 
 
 def _where(pa: Any, vectors: Any, kept: Any) -> Any:
-    """Give the vectors with null in the place of those that are left out."""
+    """Give the vectors with null in place of those that are left out."""
     import pyarrow.compute as pc
 
     return pc.if_else(kept, vectors, pa.scalar(None, vectors.type))

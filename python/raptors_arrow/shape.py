@@ -17,7 +17,7 @@ def pack(table: Any, columns: Sequence[str], name: str) -> Any:
     columns
         The columns of numbers, of one type, in the order of the elements. They leave the table.
     name
-        The name of the new column, which stands in the place of the first of them.
+        The name of the new column, which stands where the first of them stood.
 
     Returns
     -------

@@ -76,10 +76,11 @@ impl<T: Number> FewRows<T> {
 
     /// The rows of a group, in their order.
     pub(super) fn rows(&self, chain: Chain) -> impl Iterator<Item = &[T]> {
-        let places = std::iter::successors(Some(chain.first).filter(|first| *first != END), |at| {
-            Some(self.next[*at as usize]).filter(|next| *next != END)
-        });
-        places.map(|index| {
+        let indices =
+            std::iter::successors(Some(chain.first).filter(|first| *first != END), |at| {
+                Some(self.next[*at as usize]).filter(|next| *next != END)
+            });
+        indices.map(|index| {
             let at = index as usize * self.width;
             &self.values[at..at + self.width]
         })

@@ -157,7 +157,7 @@ impl Groups {
                             memory::extend_from_slice(bytes, key);
                             memory::push(ends, bytes.len());
                             let rehash = |id: &u32| hasher.hash_one(of_group(bytes, ends, *id));
-                            room(table, rehash);
+                            reserve_one(table, rehash);
                             table.insert_unique(hash, id, rehash);
                             ids.push(id);
                         }
@@ -207,7 +207,7 @@ fn too_many(rows: usize) -> Error {
 }
 
 /// Makes room for one more group.
-fn room<T>(table: &mut HashTable<T>, rehash: impl Fn(&T) -> u64) {
+fn reserve_one<T>(table: &mut HashTable<T>, rehash: impl Fn(&T) -> u64) {
     if table.len() == table.capacity() {
         let bytes = table.allocation_size().saturating_mul(2);
         memory::granted(memory::or_released(|| table.try_reserve(1, &rehash).ok()).ok_or(bytes));
@@ -300,7 +300,7 @@ impl KeyWords<'_> {
         }
         let id = next(words, key)?;
         let rehash = |(key, _): &(u64, u32)| hasher.hash_one(key);
-        room(table, rehash);
+        reserve_one(table, rehash);
         table.insert_unique(hash, (key, id), rehash);
         Ok(id)
     }

@@ -24,7 +24,7 @@ enum Way {
 }
 
 /// Which argument is of such rows, if one is: the first.
-pub(super) fn place(arguments: &[Value]) -> Option<usize> {
+pub(super) fn first(arguments: &[Value]) -> Option<usize> {
     arguments.iter().position(|value| value.as_ragged().is_some())
 }
 

@@ -183,7 +183,7 @@ impl Function {
     /// Those of the function, and for arguments and options that it does not take.
     pub fn call(&'static self, arguments: &[Value], options: &Options) -> Result<Value> {
         run::call(self.name, || {
-            let result = match ragged::place(arguments) {
+            let result = match ragged::first(arguments) {
                 Some(at) => ragged::call(self, at, arguments, options)?,
                 None => self.call_here(arguments, options)?,
             };
@@ -211,7 +211,7 @@ impl Function {
     ///
     /// As [`call`](Self::call), as far as arguments and options go.
     pub fn explain(&'static self, arguments: &[Value], options: &Options) -> Result<Vec<Pass>> {
-        run::call(self.name, || match ragged::place(arguments) {
+        run::call(self.name, || match ragged::first(arguments) {
             Some(at) => ragged::explain(self, at, arguments, options),
             None => self.explain_here(arguments, options),
         })

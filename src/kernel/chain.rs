@@ -78,13 +78,13 @@ pub(crate) trait Registers: Real + Pod {
     fn multiply<P: pulp::Simd>(simd: P, a: Self::R<P>, b: Self::R<P>) -> Self::R<P>;
     fn divide<P: pulp::Simd>(simd: P, a: Self::R<P>, b: Self::R<P>) -> Self::R<P>;
     fn negate<P: pulp::Simd>(simd: P, a: Self::R<P>) -> Self::R<P>;
-    fn unsigned<P: pulp::Simd>(simd: P, a: Self::R<P>) -> Self::R<P>;
+    fn abs<P: pulp::Simd>(simd: P, a: Self::R<P>) -> Self::R<P>;
     /// `if a < bound { bound } else { a }`
     fn at_least<P: pulp::Simd>(simd: P, a: Self::R<P>, bound: Self::R<P>) -> Self::R<P>;
     /// `if a > bound { bound } else { a }`
     fn at_most<P: pulp::Simd>(simd: P, a: Self::R<P>, bound: Self::R<P>) -> Self::R<P>;
     /// The canonical NaN in place of any.
-    fn one_nan<P: pulp::Simd>(simd: P, a: Self::R<P>) -> Self::R<P>;
+    fn canonical_nan<P: pulp::Simd>(simd: P, a: Self::R<P>) -> Self::R<P>;
 }
 
 macro_rules! registers {
@@ -135,7 +135,7 @@ macro_rules! registers {
                 simd.$negate(a)
             }
             #[inline(always)]
-            fn unsigned<P: pulp::Simd>(simd: P, a: P::$r) -> P::$r {
+            fn abs<P: pulp::Simd>(simd: P, a: P::$r) -> P::$r {
                 simd.$abs(a)
             }
             #[inline(always)]
@@ -147,7 +147,7 @@ macro_rules! registers {
                 simd.$select(simd.$greater(a, bound), bound, a)
             }
             #[inline(always)]
-            fn one_nan<P: pulp::Simd>(simd: P, a: P::$r) -> P::$r {
+            fn canonical_nan<P: pulp::Simd>(simd: P, a: P::$r) -> P::$r {
                 simd.$select(simd.$equal(a, a), a, simd.$splat(Self::NAN))
             }
         }
@@ -304,7 +304,7 @@ fn run<T: Registers, P: pulp::Simd, const K: usize>(
             }
             Operation::Abs => {
                 for k in 0..K {
-                    v[k] = T::unsigned(p, v[k]);
+                    v[k] = T::abs(p, v[k]);
                 }
             }
             Operation::Square => {
@@ -322,7 +322,7 @@ fn run<T: Registers, P: pulp::Simd, const K: usize>(
         }
     }
     for k in 0..K {
-        v[k] = T::one_nan(p, v[k]);
+        v[k] = T::canonical_nan(p, v[k]);
     }
     v
 }

@@ -12,7 +12,7 @@ use super::scale::{Nodes, Partial, Scale};
 use super::{Element, Simd};
 
 /// Elements of a piece of a sequence, and which of them are valid if not all are. What stands in
-/// the place of a null is the reducer's [`fill`](Reducer::fill). What each weighs, if they are
+/// place of a null is the reducer's [`fill`](Reducer::fill). What each weighs, if they are
 /// weighed: a null nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile<'a, T> {

@@ -176,10 +176,10 @@ impl<'a> Fused<'a> {
     }
 }
 
-/// What steps from a place on do in one loop, and the place where it ends.
+/// What the steps from a node on do in one loop, and the node where it ends.
 type Joined<'p> = Option<(Box<dyn Step + 'p>, usize)>;
 
-/// The step of a place and those that follow, as long as nobody else wants what is between them, and
+/// The step of a node and those that follow, as long as nobody else wants what is between them, and
 /// one loop can run them.
 fn joined<'p>(nodes: &'p [Node<'_>], first: usize) -> Joined<'p> {
     let element = &nodes[first].element;

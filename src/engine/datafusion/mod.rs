@@ -146,7 +146,7 @@ pub fn row_function(
 /// # Errors
 ///
 /// [`Error::NoSuchFunction`], and [`Error::Argument`] for one that is no statistic, or is one of
-/// places: partitions come in no order.
+/// indices: partitions come in no order.
 pub fn statistic(name: &str, function: &str, options: &Options) -> Result<AggregateUDF> {
     let function = get_function(function)?;
     let options = match function.has_axis() {
@@ -161,7 +161,7 @@ pub fn statistic(name: &str, function: &str, options: &Options) -> Result<Aggreg
     Ok(AggregateUDF::new_from_impl(Aggregate::new(name, function, statistic, &options)?))
 }
 
-/// Whether it is a statistic that partitions can share: the place of an element is none.
+/// Whether it is a statistic that partitions can share: the index of an element is none.
 fn is_aggregate(function: &Function) -> bool {
     match function.driver {
         Driver::Statistic(statistic) => !matches!(statistic, Statistic::ArgMin | Statistic::ArgMax),
