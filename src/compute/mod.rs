@@ -67,6 +67,7 @@ pub mod registry;
 mod result_type;
 mod state;
 mod state_array;
+mod statistic;
 mod table;
 mod top_k;
 mod transform;
