@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::Field;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::errors::{Kind, detached, guarded};
 use super::export::Source;
+use super::once::intern;
 use super::origin::Origin;
 use super::{argument, capsule, export, groups, option};
 use crate::compute::registry;

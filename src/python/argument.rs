@@ -1,6 +1,5 @@
 //! From Python objects to the values that functions take.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -8,6 +7,7 @@ use super::errors::Kind;
 use super::import::Imported;
 use super::matrix::PyMatrix;
 use super::numpy::{self, Seen};
+use super::once::intern;
 use super::origin::{NumPy, Origin, PyArrow};
 use super::{pandas, vector};
 use crate::compute::registry::{Argument, ArgumentKind};

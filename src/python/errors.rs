@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use super::once::Once;
 use crate::dispatch::set_interrupt_check;
 use crate::error::Error;
 use crate::memory::refused_bytes;
@@ -51,7 +51,7 @@ impl Kind {
     }
 
     fn class(self, py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+        static CLASSES: [Once<Py<PyType>>; 6] = [const { Once::new() }; 6];
         let name = match self {
             Self::Base => "RaptorsError",
             Self::Type => "RaptorsTypeError",

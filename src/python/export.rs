@@ -10,12 +10,12 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyFloat, PyString, PyTuple};
 
 use super::errors::{Kind, detached};
 use super::matrix::PyMatrix;
+use super::once::intern;
 use super::origin::{Origin, Polars, PyArrow};
 use super::{capsule, lists, numpy, pandas, requested, results};
 use crate::compute::registry::Gives;

@@ -9,12 +9,12 @@ use std::ffi::CString;
 
 use arrow_schema::DataType;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::errors::{Kind, detached, guarded};
 use super::export::Source;
+use super::once::intern;
 use super::origin::Origin;
 use super::{argument, docs, export, option};
 use crate::compute::registry::{self, Argument, Driver, Gives};

@@ -10,13 +10,13 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::capsule;
 use super::errors::{Kind, detached};
 use super::numpy::Seen;
+use super::once::intern;
 use super::origin::PyArrow;
 use crate::compute::Value;
 use crate::compute::is_number;

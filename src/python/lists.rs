@@ -1,12 +1,12 @@
 //! Lists that differ in length, on their way to another library.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::capsule;
 use super::errors::{Kind, guarded};
 use super::export::in_table;
+use super::once::intern;
 use super::origin::{Origin, Polars, PyArrow};
 use crate::matrix::Ragged;
 

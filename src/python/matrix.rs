@@ -1,11 +1,11 @@
 //! `raptors_arrow.Matrix`: a view that any Arrow library can read.
 
 use pyo3::exceptions::{PyAttributeError, PyImportError, PyIndexError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyCapsule, PyDict, PyNotImplemented, PySlice, PyTuple};
 
 use super::errors::{Kind, detached, guarded};
+use super::once::intern;
 use super::{argument, export, numpy, option, shown};
 use crate::error::Error;
 use crate::matrix::Matrix;

@@ -24,6 +24,7 @@ mod import;
 mod lists;
 mod matrix;
 mod numpy;
+mod once;
 mod option;
 mod origin;
 mod pad;

@@ -12,11 +12,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyTuple};
 
 use super::errors::{Kind, detached};
+use super::once::intern;
 use super::origin::NumPy;
 use crate::buffer::Output;
 use crate::compute::registry::{self, Driver};

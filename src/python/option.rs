@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use super::argument::number;
 use super::errors::Kind;
+use super::once::intern;
 use super::origin::{NumPy, Polars, PyArrow};
 use crate::compute::{Function, OptionKind, OptionSpec, OptionValue, Options, Value};
 use crate::error::Error;

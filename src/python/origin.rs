@@ -5,11 +5,10 @@
 
 use arrow_schema::DataType;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 
+use super::once::{Once, intern};
 use crate::compute::TYPES;
 
 /// What an argument is, and a result becomes.
@@ -99,7 +98,7 @@ impl<'py> Origin<'py> {
 /// A module that somebody has imported. Asked at every call until it is there, so it raises and
 /// catches nothing, which would cost more than a small call.
 fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
-    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    static MODULES: Once<Py<PyDict>> = Once::new();
     let modules = MODULES.get_or_try_init(py, || {
         let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
         PyResult::Ok(modules.unbind())
@@ -141,7 +140,7 @@ pub(super) struct PyArrow {
 impl PyArrow {
     /// `None` until pyarrow was imported.
     pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
-        static LOADED: PyOnceLock<PyArrow> = PyOnceLock::new();
+        static LOADED: Once<PyArrow> = Once::new();
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
@@ -169,7 +168,7 @@ impl PyArrow {
                 })
                 .collect::<Option<_>>()?,
         };
-        Some(LOADED.get_or_init(py, || found))
+        Some(LOADED.get_or(py, found))
     }
 
     /// The type of an array as pyarrow itself has it, whatever a class that somebody derived in
@@ -231,7 +230,7 @@ pub(super) struct NumPy {
 impl NumPy {
     /// `None` until NumPy was imported.
     pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
-        static LOADED: PyOnceLock<NumPy> = PyOnceLock::new();
+        static LOADED: Once<NumPy> = Once::new();
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
@@ -245,7 +244,7 @@ impl NumPy {
             float64: float("float64")?,
             dtype,
         };
-        Some(LOADED.get_or_init(py, || found))
+        Some(LOADED.get_or(py, found))
     }
 }
 
@@ -259,7 +258,7 @@ pub(super) struct Polars {
 impl Polars {
     /// `None` until polars was imported.
     pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
-        static LOADED: PyOnceLock<Polars> = PyOnceLock::new();
+        static LOADED: Once<Polars> = Once::new();
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
@@ -269,7 +268,7 @@ impl Polars {
             frame: class(&module, "DataFrame")?,
             data_type: class(&module, "DataType")?,
         };
-        Some(LOADED.get_or_init(py, || found))
+        Some(LOADED.get_or(py, found))
     }
 }
 
@@ -290,7 +289,7 @@ pub(super) struct Pandas {
 impl Pandas {
     /// `None` until pandas was imported.
     pub(super) fn loaded(py: Python<'_>) -> Option<&Self> {
-        static LOADED: PyOnceLock<Pandas> = PyOnceLock::new();
+        static LOADED: Once<Pandas> = Once::new();
         if let Some(loaded) = LOADED.get(py) {
             return Some(loaded);
         }
@@ -305,6 +304,6 @@ impl Pandas {
             boolean_array: class(&arrays, "BooleanArray")?,
             missing: attribute(&module, "NA")?,
         };
-        Some(LOADED.get_or_init(py, || found))
+        Some(LOADED.get_or(py, found))
     }
 }

@@ -1,15 +1,15 @@
 //! The named tuples of functions that give several results: `TopK(indices, scores)`.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use super::docs::examples;
 use super::errors::Kind;
+use super::once::Once;
 use crate::compute::registry::{self, Function, Gives};
 
 /// The tuples by the names of their functions.
-static TUPLES: PyOnceLock<Vec<(&'static str, Py<PyAny>)>> = PyOnceLock::new();
+static TUPLES: Once<Vec<(&'static str, Py<PyAny>)>> = Once::new();
 
 /// What the tuple of a function is called: `top_k` gives a `TopK`.
 pub(super) fn tuple_name(function: &Function) -> String {
@@ -36,7 +36,7 @@ pub(super) fn add_all(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add(name.as_str(), &tuple)?;
         tuples.push((function.name, tuple.unbind()));
     }
-    TUPLES.get_or_init(py, || tuples);
+    TUPLES.get_or(py, tuples);
     Ok(())
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::argument::number;
 use super::errors::Kind;
+use super::once::intern;
 use super::origin::PyArrow;
 use crate::buffer::{collected, vec_with_capacity};
 use crate::compute::Value;

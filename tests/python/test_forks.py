@@ -52,6 +52,34 @@ def test_a_fork_during_the_first_call_leaves_a_child_that_computes():
         """)
 
 
+def test_forks_as_fast_as_threads_take_turns_leave_children_that_compute():
+    """The GIL changes hands within a first call; no cell is locked while another thread has it."""
+    for _ in range(40):
+        run("""
+        import os, sys, threading
+        import numpy as np
+        import raptors_arrow._native as ra
+
+        x = np.ones((4, 3))
+        begun = threading.Event()
+        def calls():
+            begun.set()
+            ra.add(x, x), ra.sum(x, axis=0, skip_nulls=True), ra.normalize(x)
+        sys.setswitchinterval(1e-6)
+        thread = threading.Thread(target=calls)
+        thread.start()
+        begun.wait()
+        children = []
+        for _ in range(6):
+            children.append(os.fork())
+            if children[-1] == 0:
+                calls()
+                os._exit(0)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+        thread.join()
+        """)
+
+
 def test_a_fork_in_a_signal_handler_that_returns_into_the_call():
     """The parent goes on; in the child the call ends with an error of ours, and the next works."""
     out = run("""

@@ -1,7 +1,6 @@
 //! Results as pandas objects, with the index and the names of what they were made from.
 
 use arrow_schema::DataType;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
 
@@ -10,6 +9,7 @@ use super::super::export::Source;
 use super::super::lists::PyLists;
 use super::super::matrix::PyMatrix;
 use super::super::numpy;
+use super::super::once::intern;
 use super::super::origin::{NumPy, Origin, Pandas};
 use super::super::results;
 use super::seen::{column_backend, frame_backend};

@@ -15,7 +15,6 @@ mod given;
 mod seen;
 
 use pyo3::exceptions::PyImportError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -23,6 +22,7 @@ pub(super) use given::given;
 pub(super) use seen::{column_seen, frame_seen};
 
 use super::errors::Kind;
+use super::once::intern;
 use super::origin::{NumPy, Pandas, PyArrow};
 
 /// How the numbers of a column are held. A frame has the last of those of its columns.

@@ -1,13 +1,13 @@
 //! A matrix over the data of pandas objects.
 
 use pyo3::exceptions::{PyException, PyMemoryError, PyOverflowError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice};
 
 use super::super::errors::Kind;
 use super::super::import::Imported;
 use super::super::numpy::{self, Seen};
+use super::super::once::intern;
 use super::{Backend, Content, first_present, pyarrow};
 use crate::error::Error;
 use crate::matrix::Matrix;
