@@ -425,7 +425,19 @@ def _chosen(condition: pl.Expr, args: tuple[Any, ...], options: Any) -> pl.Expr:
     run = partial(_choose, args=args, options=options)
     by_row = all(isinstance(arg, pl.Expr | int | float) for arg in args)
     if not hasattr(pl, "pipe_with_dtype"):
-        return pl.map_batches(exprs, run, is_elementwise=by_row)
+        # polars learns the type from a call with rows of its own, so what has a row for each row
+        # goes to it as a column.
+        function = _native.get_function("where")
+        columns = tuple(_as_column(function, arg, options) for arg in args)
+        columns = tuple(_as_row(arg) if options.get("axis") != 0 else arg for arg in columns)
+        exprs = [condition, *(arg for arg in columns if isinstance(arg, pl.Expr))]
+
+        def typed(series: Sequence[pl.Series]) -> pl.Series:
+            # Lists of polars' own rows are of one element, which would be broadcast to arrays.
+            dtype = _chosen_dtype([one.dtype for one in series], columns)
+            return _choose(series, columns, options).cast(dtype)
+
+        return pl.map_batches(exprs, typed, is_elementwise=by_row)
 
     def planned(inputs: Sequence[tuple[pl.Expr, Any]]) -> pl.Expr:
         dtype = _chosen_dtype([dtype for _, dtype in inputs], args)
@@ -538,6 +550,13 @@ def _as_column(function: _native.Function, value: Any, options: Any) -> Any:
     if not is_column or kind == "row":
         return value
     return pl.lit(value if isinstance(value, pl.Series) else pl.Series(_native.as_matrix(value)))
+
+
+def _as_row(value: Any) -> Any:
+    """Give a literal of one row for a 1-D array, and any other value as it is."""
+    if getattr(value, "ndim", 0) != 1 or isinstance(value, pl.Series):
+        return value
+    return pl.lit(pl.Series(_native.as_matrix(value)).implode())
 
 
 def _is_native(function: _native.Function, args: tuple[Any, ...], options: Any) -> bool:
